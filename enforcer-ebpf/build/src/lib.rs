@@ -1,0 +1,1 @@
+//! Builds the kernel programs with the toolchain that the machine has.

@@ -1,0 +1,88 @@
+//! The thresholds that a verdict stands on.
+
+use crate::{Bytes, Micros};
+use alloc::{string::String, vec::Vec};
+use serde::{Deserialize, Serialize};
+
+/// Everything that can be set about a shrink. Each value in force is part of the certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// How long to watch before the first verdict.
+    pub observe_window: Micros,
+    /// How long the brake is on while `memory.max` stays: covers the workload's longest known period.
+    pub trial_window: Micros,
+    /// How long the brake stays after the commit.
+    pub watch_window: Micros,
+    /// Time between two readings while nothing happens.
+    pub sample_interval: Micros,
+    /// Reclaim must fit under the target by then.
+    pub reclaim_deadline: Micros,
+    /// The commit's write must return by then.
+    pub commit_deadline: Micros,
+    /// A restore must be confirmed by then.
+    pub restore_deadline: Micros,
+    /// Most bytes asked of `memory.reclaim` in one step.
+    pub reclaim_step: Bytes,
+    /// What the shrink may cost the workload.
+    pub stall: StallBudget,
+    /// Headroom is at least this.
+    pub headroom_min: Bytes,
+    /// Headroom is at least this share of the target, in thousandths.
+    pub headroom_permille: u32,
+    /// Growth is extrapolated this far ahead: from a signal to a limit restored.
+    pub reaction_time: Micros,
+    /// CPUs of the node, each of which may hold an uncharged batch.
+    pub cpus: u32,
+    /// Pages in one CPU's charge batch (`MEMCG_CHARGE_BATCH` in mm/memcontrol.c).
+    pub charge_batch_pages: u32,
+    /// Share of reclaimable slab that counts as reclaimable, in thousandths.
+    pub slab_permille: u32,
+    /// The same target is not tried again before this, unless the floor falls.
+    pub back_off: Micros,
+    /// Allow a trial although something on an ancestor kills on memory pressure.
+    pub allow_pressure_killer: bool,
+}
+
+/// What a shrink may cost the workload, in PSI time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StallBudget {
+    /// PSI `full` in any one second.
+    pub full_per_second: Micros,
+    /// PSI `full` in the whole shrink.
+    pub full_total: Micros,
+    /// PSI `some` in the whole shrink.
+    pub some_total: Micros,
+}
+
+/// Every fault of a policy, at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyError(pub Vec<String>);
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            observe_window: Micros::from_millis(2_500),
+            trial_window: Micros::from_secs(10),
+            watch_window: Micros::from_secs(5),
+            sample_interval: Micros::from_millis(100),
+            reclaim_deadline: Micros::from_secs(30),
+            commit_deadline: Micros::from_secs(2),
+            restore_deadline: Micros::from_secs(2),
+            reclaim_step: Bytes::from_mib(16),
+            stall: StallBudget {
+                full_per_second: Micros::from_millis(200),
+                full_total: Micros::from_millis(1_000),
+                some_total: Micros::from_millis(2_000),
+            },
+            headroom_min: Bytes::from_mib(2),
+            headroom_permille: 80,
+            reaction_time: Micros::from_millis(50),
+            cpus: 1,
+            charge_batch_pages: 64,
+            slab_permille: 500,
+            back_off: Micros::from_secs(60),
+            allow_pressure_killer: false,
+        }
+    }
+}

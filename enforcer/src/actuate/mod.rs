@@ -1,0 +1,1 @@
+//! Changing limits: the journal, the restorer, every write read back.

@@ -1,0 +1,1 @@
+//! Reading cgroups, relative to a directory descriptor.

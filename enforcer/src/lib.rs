@@ -1,0 +1,11 @@
+//! enforcer: resizes memory limits of running containers without killing them.
+//!
+//! The library behind the `enforcer` command; see ARCHITECTURE.md for who may do what.
+
+pub mod actuate;
+pub mod cgroup;
+pub mod cli;
+pub mod probe;
+pub mod quantity;
+pub mod shrink;
+pub mod trace;

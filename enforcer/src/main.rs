@@ -1,0 +1,3 @@
+//! The `enforcer` command.
+
+fn main() {}

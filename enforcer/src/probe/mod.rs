@@ -1,0 +1,1 @@
+//! The kernel programs: load, attach, listen.

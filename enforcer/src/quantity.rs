@@ -1,0 +1,1 @@
+//! Quantities in the grammar of Kubernetes.

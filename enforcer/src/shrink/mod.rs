@@ -1,0 +1,1 @@
+//! Drives the gate over a real cgroup.

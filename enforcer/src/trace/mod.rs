@@ -1,0 +1,1 @@
+//! Recorded traces: what the gate was told, and what it asked for.

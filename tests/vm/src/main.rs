@@ -1,0 +1,3 @@
+//! Tests that need a real kernel; run inside the VM.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Workloads with a known memory behaviour, for tests and the demo.
+
+fn main() {}

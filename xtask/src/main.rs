@@ -1,0 +1,3 @@
+//! The project's own tool: set-up, tests, demo, VM, benchmarks.
+
+fn main() {}
