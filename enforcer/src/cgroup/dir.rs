@@ -41,8 +41,8 @@ impl Cgroup {
         let dir =
             open_beneath(mount.as_fd(), name, OFlag::O_RDONLY | OFlag::O_DIRECTORY).map_err(|errno| {
                 let bad = |why: &str| CgroupError::BadPath { path: absolute.clone(), why: why.into() };
-                match errno {
-                    Errno::ELOOP => bad("a symbolic link is no cgroup"),
+                match errno as i32 {
+                    libc::ELOOP => bad("a symbolic link is no cgroup"),
                     libc::EXDEV => bad("it leaves the cgroup file system"),
                     libc::ENOTDIR => bad("not a folder, so not a cgroup"),
                     _ => CgroupError::io(&absolute, "open", errno),
