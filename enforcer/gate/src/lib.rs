@@ -11,14 +11,25 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod certificate;
 mod command;
+mod floor;
+mod headroom;
+mod history;
+mod machine;
 mod policy;
 mod sample;
 mod signal;
+mod text;
 mod units;
 mod verdict;
 
+pub use certificate::{Certificate, Peak, StallAdded, StateTime};
 pub use command::{Action, Command, CommandId};
+pub use floor::{Floor, Term, Terms, ZSWAP_PERMILLE_UNKNOWN};
+pub use headroom::{Headroom, Margins, brake_for, fits, safe_minimum};
+pub use history::Counters;
+pub use machine::{Gate, Progress, ReclaimStep};
 pub use policy::{Policy, PolicyError, StallBudget};
 pub use sample::{AncestorLimit, MemoryEvents, MemoryStat, Pressure, Protection, Sample, SwapRoom};
 pub use signal::{LimitFile, Outcome, OutcomeKind, PressureKiller, Request, Signal};

@@ -1,7 +1,8 @@
 //! The thresholds that a verdict stands on.
 
-use crate::{Bytes, Micros};
-use alloc::{string::String, vec::Vec};
+use crate::{Bytes, Micros, PAGE_SIZE};
+use alloc::{format, string::String, vec::Vec};
+use core::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Everything that can be set about a shrink. Each value in force is part of the certificate.
@@ -86,3 +87,66 @@ impl Default for Policy {
         }
     }
 }
+
+/// No window or deadline is longer.
+const SPAN_MAX: Micros = Micros::from_secs(7 * 24 * 3600);
+
+impl Policy {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// All faults at once, each naming its field.
+    pub fn validate(&self) -> Result<(), PolicyError> {
+        let mut faults = Vec::new();
+        let mut span = |name: &str, value: Micros, min: Micros, max: Micros| {
+            if value < min || value > max {
+                faults.push(format!(
+                    "{name} is {} us: it must be from {} to {}",
+                    value.get(),
+                    min.get(),
+                    max.get()
+                ));
+            }
+        };
+        let ms = Micros::from_millis;
+        span("sample_interval", self.sample_interval, ms(1), ms(500));
+        let interval = self.sample_interval;
+        span("observe_window", self.observe_window, interval, SPAN_MAX);
+        span("trial_window", self.trial_window, interval, SPAN_MAX);
+        span("watch_window", self.watch_window, interval, SPAN_MAX);
+        span("reclaim_deadline", self.reclaim_deadline, ms(10), SPAN_MAX);
+        span("commit_deadline", self.commit_deadline, ms(10), SPAN_MAX);
+        span("restore_deadline", self.restore_deadline, ms(10), SPAN_MAX);
+        span("reaction_time", self.reaction_time, ms(1), Micros::from_secs(10));
+        span("back_off", self.back_off, Micros::ZERO, SPAN_MAX);
+        span("stall.full_per_second", self.stall.full_per_second, ms(1), Micros::from_secs(1));
+        span("stall.full_total", self.stall.full_total, ms(1), SPAN_MAX);
+        span("stall.some_total", self.stall.some_total, ms(1), SPAN_MAX);
+
+        let mut count = |name: &str, value: u64, min: u64, max: u64| {
+            if value < min || value > max {
+                faults.push(format!("{name} is {value}: it must be from {min} to {max}"));
+            }
+        };
+        let page = PAGE_SIZE;
+        count("reclaim_step", self.reclaim_step.get(), 64 * page, Bytes::from_mib(1 << 20).get());
+        count("headroom_min", self.headroom_min.get(), page, Bytes::from_mib(1 << 20).get());
+        count("headroom_permille", self.headroom_permille.into(), 0, 500);
+        count("slab_permille", self.slab_permille.into(), 0, 1000);
+        count("cpus", self.cpus.into(), 1, 8192);
+        count("charge_batch_pages", self.charge_batch_pages.into(), 1, 4096);
+        if faults.is_empty() { Ok(()) } else { Err(PolicyError(faults)) }
+    }
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, fault) in self.0.iter().enumerate() {
+            let separator = if i == 0 { "" } else { "; " };
+            write!(f, "{separator}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for PolicyError {}

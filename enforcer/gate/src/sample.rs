@@ -70,7 +70,7 @@ pub struct MemoryStat {
     pub inactive_file: Bytes,
     /// Active file list.
     pub active_file: Bytes,
-    /// Pages that reclaim can't take: mlock, ramfs, SHM_LOCK.
+    /// Pages that reclaim can't take: mlock, ramfs, `SHM_LOCK`.
     pub unevictable: Bytes,
     /// Slab that shrinkers may free: dentries, inodes.
     pub slab_reclaimable: Bytes,

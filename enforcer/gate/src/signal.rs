@@ -123,6 +123,7 @@ pub enum OutcomeKind {
         usage: Bytes,
     },
     /// Answers `Restore` (and `SetBrake`, `Commit`): the file holds a value that is not ours; it was left.
+    /// After a `Restore` the other file, if one was named, is back as found all the same.
     Superseded {
         /// Which file.
         file: LimitFile,

@@ -41,6 +41,7 @@ macro_rules! quantity {
 
             /// `self * numerator / denominator` without overflow on the way; `denominator` 0 counts as 1.
             #[must_use]
+            #[expect(clippy::cast_possible_truncation, reason = "compared with u64::MAX first")]
             pub const fn scaled(self, numerator: u64, denominator: u64) -> Self {
                 let denominator = if denominator == 0 { 1 } else { denominator };
                 let wide = self.0 as u128 * numerator as u128 / denominator as u128;

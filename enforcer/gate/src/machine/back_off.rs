@@ -1,0 +1,106 @@
+//! Back-off: a target that failed is not tried again at once.
+
+use crate::{Bytes, Instant, Policy, Reason};
+use alloc::vec::Vec;
+
+const ENTRIES_MAX: usize = 16;
+/// The back-off doubles with each failure in a row, so often.
+const DOUBLINGS_MAX: u32 = 6;
+/// A trial's failure is forgotten early when the floor falls by one part in so many.
+const FALL_SHARE: u64 = 16;
+
+/// How a target failed, which decides what ends its back-off early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It was under the safe minimum. Any fall of the floor may change that, and asking harms nobody.
+    Floor,
+    /// It was tried and taken back. The floor must fall clearly under what it was when it was let in.
+    Tried,
+    /// A process was killed: a fall of the floor is what a kill leaves, so it ends nothing.
+    Killed,
+}
+
+/// One target that failed.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    target: Bytes,
+    kind: Kind,
+    until: Instant,
+    /// The floor's peak that the decision stood on.
+    peak: Bytes,
+    failures: u32,
+}
+
+/// The targets of one cgroup that failed lately.
+#[derive(Debug, Default)]
+pub(super) struct BackOffs {
+    entries: Vec<Entry>,
+}
+
+impl BackOffs {
+    /// Until when `target` is not tried, given the floor's peak now; `None`: it may be.
+    pub(super) fn blocks(&self, target: Bytes, peak: Bytes, now: Instant) -> Option<Instant> {
+        let blocks = |entry: &&Entry| {
+            // What failed at one target fails at every lower one.
+            let lifted = match entry.kind {
+                Kind::Floor => peak < entry.peak,
+                Kind::Tried => peak <= entry.peak.saturating_sub(entry.peak.scaled(1, FALL_SHARE)),
+                Kind::Killed => false,
+            };
+            target <= entry.target && now < entry.until && !(lifted && peak < entry.peak)
+        };
+        self.entries.iter().filter(blocks).map(|entry| entry.until).max()
+    }
+
+    /// Notes a failure.
+    pub(super) fn failed(&mut self, target: Bytes, kind: Kind, peak: Bytes, policy: &Policy, now: Instant) {
+        let before = self.entries.iter().filter(|e| target <= e.target).map(|e| e.failures).max();
+        let failures = before.unwrap_or(0).saturating_add(1);
+        let doublings = match kind {
+            Kind::Floor => 0,
+            Kind::Tried => (failures - 1).min(DOUBLINGS_MAX),
+            Kind::Killed => DOUBLINGS_MAX,
+        };
+        let until = now.after(policy.back_off.scaled(1 << doublings, 1));
+        // A longer memory of the same target is kept.
+        let worse = |e: &Entry| e.target == target && e.kind == Kind::Killed && e.until > until;
+        if self.entries.iter().any(worse) {
+            return;
+        }
+        self.entries.retain(|entry| entry.target != target);
+        if self.entries.len() >= ENTRIES_MAX
+            && let Some((first, _)) = self.entries.iter().enumerate().min_by_key(|(_, entry)| entry.until)
+        {
+            self.entries.swap_remove(first);
+        }
+        self.entries.push(Entry { target, kind, until, peak, failures });
+    }
+
+    /// A target went through: it and all above it are good.
+    pub(super) fn succeeded(&mut self, target: Bytes) {
+        self.entries.retain(|entry| entry.target < target);
+    }
+}
+
+/// Whether `reason` counts against the target; `tried`: files were lowered.
+pub(super) fn kind_of(reason: &Reason, tried: bool) -> Option<Kind> {
+    match reason {
+        Reason::BelowSafeMinimum => Some(Kind::Floor),
+        Reason::OomKill { .. } if tried => Some(Kind::Killed),
+        Reason::ReclaimStuck { .. }
+        | Reason::StallBudget
+        | Reason::BrakeLivelock
+        | Reason::Growth { .. }
+        | Reason::Refaults => Some(Kind::Tried),
+        Reason::ProbeFailed | Reason::Deadline { .. } | Reason::Io { .. } | Reason::OomKill { .. } => {
+            tried.then_some(Kind::Tried)
+        }
+        Reason::NotAShrink { .. }
+        | Reason::Frozen
+        | Reason::PressureKiller(_)
+        | Reason::BackOff { .. }
+        | Reason::LimitWritten { .. }
+        | Reason::Gone
+        | Reason::Cancelled => None,
+    }
+}

@@ -1,0 +1,453 @@
+//! The gate itself.
+//!
+//! ```text
+//! Idle       => Observing
+//! Observing  => (Reclaiming | Ended)            Ended: Feasible, Refused, Failed(Gone)
+//! Reclaiming => (Trial | Ended)                 Ended: Refused, Failed(Gone)
+//! Trial      => (Committing | Restoring)        memory.high is lowered first thing
+//! Committing => (Watching | Restoring)
+//! Watching   => Restoring
+//! Restoring  => (Restoring | Ended)             Ended: Committed, RolledBack, Failed
+//! Ended      => Observing                       the next request
+//! ```
+//! From every state `Gone` leads to Ended with Failed, for there is nothing left to put back. Trial,
+//! Committing and Watching end without Restoring only where no file was written. Restoring leads to
+//! itself when a shrink that was about to be Committed has to be taken back after all.
+
+mod back_off;
+mod committing;
+mod evidence;
+mod flight;
+mod monitor;
+mod observing;
+mod reclaiming;
+mod restoring;
+mod run;
+mod stage;
+
+pub use evidence::Progress;
+pub use reclaiming::ReclaimStep;
+
+use crate::{
+    Action, Certificate, Command, Instant, Limit, LimitFile, Outcome, OutcomeKind, Policy, PolicyError,
+    Reason, Request, Sample, Signal, State, Verdict, text::escaped,
+};
+use alloc::format;
+use back_off::{BackOffs, kind_of};
+use committing::Committing;
+use flight::{Flight, Slot};
+use restoring::Restoring;
+use run::{OBSERVE_DEADLINE, Run};
+use stage::{Stage, Step};
+
+/// A state may lead straight to the next, through all of them at most.
+const CHAIN_MAX: usize = 8;
+
+/// The shrink gate of one cgroup. It survives its requests: what failed is remembered as back-off.
+///
+/// Feed it what happens, carry out [`poll_command`](Self::poll_command) until that gives `None`, and
+/// call [`handle_timeout`](Self::handle_timeout) at [`poll_timeout`](Self::poll_timeout). `now` must
+/// come from one monotonic clock; an earlier one counts as the last.
+#[derive(Debug)]
+pub struct Gate {
+    policy: Policy,
+    flight: Flight,
+    run: Option<Run>,
+    runs: u64,
+    certificate: Option<Certificate>,
+    back_offs: BackOffs,
+    now: Instant,
+}
+
+impl Gate {
+    /// A gate with nothing asked of it.
+    ///
+    /// # Errors
+    /// Every fault of the policy.
+    pub fn new(policy: Policy) -> Result<Self, PolicyError> {
+        policy.validate()?;
+        Ok(Self {
+            policy,
+            flight: Flight::default(),
+            run: None,
+            runs: 0,
+            certificate: None,
+            back_offs: BackOffs::default(),
+            now: Instant::ZERO,
+        })
+    }
+
+    /// Takes in something that happened. A request while a shrink is on its way does not disturb it and
+    /// is noted in its certificate; other signals count only while a shrink is on its way.
+    pub fn handle_signal(&mut self, signal: &Signal, now: Instant) {
+        let now = self.advance(now);
+        match signal {
+            Signal::Request(request) => self.request(request, now),
+            Signal::ReclaimBegin | Signal::ReclaimEnd { .. } | Signal::Pressure | Signal::EventsChanged => {
+                self.nudge(now);
+            }
+            Signal::OomKill { victim_pid, own_limit: true } => {
+                self.stop(Reason::OomKill { victim_pid: *victim_pid }, now);
+            }
+            Signal::OomKill { victim_pid, own_limit: false } => {
+                if let Some(run) = &mut self.run {
+                    run.notes.add(format!("pid {victim_pid} was killed for another cgroup's limit"));
+                }
+                self.nudge(now);
+            }
+            Signal::LimitWritten { file, new, .. } => self.limit_written(*file, *new, now),
+            Signal::ProbeFailed => self.stop(Reason::ProbeFailed, now),
+            Signal::Gone => self.stop(Reason::Gone, now),
+            Signal::Cancel => self.stop(Reason::Cancelled, now),
+        }
+    }
+
+    /// Takes in what came of a command. An outcome of a command that is not in flight is ignored.
+    pub fn handle_outcome(&mut self, outcome: &Outcome, now: Instant) {
+        let now = self.advance(now);
+        let Some(slot) = self.flight.land(outcome.id) else { return };
+        let Some(run) = &mut self.run else { return };
+        if slot.run != run.number {
+            return;
+        }
+        let step = match &outcome.kind {
+            OutcomeKind::Sampled(sample) => self.sampled(&slot, sample, now),
+            OutcomeKind::Reclaimed { took, partial } => match &mut run.stage {
+                Stage::Reclaiming(reclaiming) => reclaiming.reclaimed(*took, *partial, now),
+                Stage::Committing(_) => Committing::reclaimed(now),
+                Stage::Observing | Stage::Trial(_) | Stage::Watching(_) | Stage::Restoring(_) => {
+                    unexpected(&slot)
+                }
+            },
+            OutcomeKind::Done => self.done(&slot, now),
+            OutcomeKind::UsageTooHigh { usage } => {
+                match core::mem::replace(&mut run.stage, Stage::Observing) {
+                    Stage::Committing(mut committing) => {
+                        let step = committing.too_high(run, *usage, &self.policy);
+                        run.stage = Stage::Committing(committing);
+                        step
+                    }
+                    other @ (Stage::Observing
+                    | Stage::Reclaiming(_)
+                    | Stage::Trial(_)
+                    | Stage::Watching(_)
+                    | Stage::Restoring(_)) => {
+                        run.stage = other;
+                        unexpected(&slot)
+                    }
+                }
+            }
+            OutcomeKind::Superseded { file, found } => match &run.stage {
+                Stage::Restoring(restoring) => {
+                    let as_found = match file {
+                        LimitFile::High => run.found.map(|f| f.high),
+                        LimitFile::Max => run.found.map(|f| f.max),
+                    };
+                    if as_found != Some(*found) {
+                        let name = file.name();
+                        run.notes.add(format!("{name} held {found}, not ours: it was left"));
+                    }
+                    Step::Finish(restoring.goal.clone())
+                }
+                Stage::Observing
+                | Stage::Reclaiming(_)
+                | Stage::Trial(_)
+                | Stage::Committing(_)
+                | Stage::Watching(_) => Step::Stop(Reason::LimitWritten { file: *file, found: *found }),
+            },
+            OutcomeKind::Failed { what, errno } => match &mut run.stage {
+                Stage::Restoring(restoring) => {
+                    let again = restoring.failed(what, *errno, &self.policy, now);
+                    run.wake = Some(again);
+                    return;
+                }
+                Stage::Observing
+                | Stage::Reclaiming(_)
+                | Stage::Trial(_)
+                | Stage::Committing(_)
+                | Stage::Watching(_) => Step::Stop(Reason::Io { what: escaped(what, 200), errno: *errno }),
+            },
+            OutcomeKind::Gone => Step::Stop(Reason::Gone),
+        };
+        self.apply(step, now);
+    }
+
+    /// The next thing to do. `Restore` takes the place of a command in flight, whose outcome is ignored
+    /// from then on; everything else waits until nothing is in flight.
+    pub fn poll_command(&mut self) -> Option<Command> {
+        self.flight.poll()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called: `Some` in every state but Idle
+    /// and Ended.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let run = self.run.as_ref()?;
+        [Some(run.deadline), run.wake, self.flight.due_any()].into_iter().flatten().min()
+    }
+
+    /// Takes in that time passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let now = self.advance(now);
+        self.flight.drop_stale(self.run.as_ref().map(|run| run.number), now);
+        let Some(run) = &mut self.run else { return };
+        let state = run.stage.state();
+        let overdue = self.flight.due(run.number).is_some_and(|due| due <= now);
+        if run.deadline <= now || overdue {
+            match &run.stage {
+                Stage::Restoring(restoring) => {
+                    let verdict = restoring.given_up(run);
+                    self.apply(Step::Finish(verdict), now);
+                }
+                Stage::Observing
+                | Stage::Reclaiming(_)
+                | Stage::Trial(_)
+                | Stage::Committing(_)
+                | Stage::Watching(_) => self.stop(Reason::Deadline { state }, now),
+            }
+            return;
+        }
+        if run.wake.is_some_and(|wake| wake <= now) {
+            run.wake = None;
+            if !self.flight.is_busy(run.number) {
+                let action = match &run.stage {
+                    Stage::Restoring(restoring) => restoring.action(),
+                    Stage::Observing
+                    | Stage::Reclaiming(_)
+                    | Stage::Trial(_)
+                    | Stage::Committing(_)
+                    | Stage::Watching(_) => Action::Observe,
+                };
+                self.push(action, now);
+            }
+        }
+    }
+
+    /// Time as the gate knows it: it never goes back.
+    fn advance(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn request(&mut self, request: &Request, now: Instant) {
+        if let Some(run) = &mut self.run {
+            let wanted = request.target.get();
+            run.notes.add(format!("a second request, for {wanted} bytes, came meanwhile: ignored"));
+            return;
+        }
+        self.certificate = None;
+        self.runs = self.runs.saturating_add(1);
+        self.run = Some(Run::new(self.runs, request, &self.policy, now));
+        self.apply(Step::Observe(now), now);
+    }
+
+    /// Something happened that may matter: read soon.
+    fn nudge(&mut self, now: Instant) {
+        let Some(run) = &mut self.run else { return };
+        match run.stage {
+            Stage::Trial(_) | Stage::Committing(_) | Stage::Watching(_) => {}
+            // Nothing of ours is in force yet, or no longer.
+            Stage::Observing | Stage::Reclaiming(_) | Stage::Restoring(_) => return,
+        }
+        if self.flight.is_busy(run.number) {
+            run.nudged = true;
+            return;
+        }
+        let at = run.nudged_at(&self.policy, now);
+        self.apply(Step::Observe(at), now);
+    }
+
+    /// Somebody wrote a limit; our own writes are told apart by their value.
+    fn limit_written(&mut self, file: LimitFile, new: Limit, now: Instant) {
+        let Some(run) = &self.run else { return };
+        let found = run.found;
+        let ours = match file {
+            LimitFile::High => run.high_written.or(found.map(|found| found.high)),
+            LimitFile::Max if run.max_written => Some(Limit::Bytes(run.target)),
+            LimitFile::Max => found.map(|found| found.max),
+        };
+        let restoring = matches!(run.stage, Stage::Restoring(_));
+        let put_back = restoring && file == LimitFile::High;
+        if ours.is_none() || ours == Some(new) || put_back {
+            return;
+        }
+        self.stop(Reason::LimitWritten { file, found: new }, now);
+    }
+
+    fn sampled(&mut self, slot: &Slot, sample: &Sample, now: Instant) -> Step {
+        let Some(run) = &mut self.run else { return unexpected(slot) };
+        match slot.command.action {
+            Action::Observe => {}
+            Action::Reclaim { .. }
+            | Action::SetBrake { .. }
+            | Action::Commit { .. }
+            | Action::Restore { .. } => return unexpected(slot),
+        }
+        let step = run.sampled(sample, &self.policy, now);
+        match self.backed_off(&step, now) {
+            Some(until) => Step::Stop(Reason::BackOff { until }),
+            None => step,
+        }
+    }
+
+    /// Until when the target is not tried, where back-off changes what observing would do next.
+    fn backed_off(&self, step: &Step, now: Instant) -> Option<Instant> {
+        let run = self.run.as_ref()?;
+        let asks = match step {
+            Step::Observe(_) | Step::Go(_) => true,
+            Step::Stop(reason) => *reason == Reason::BelowSafeMinimum,
+            Step::Finish(verdict) => *verdict == Verdict::Feasible,
+            Step::Act(_) => false,
+        };
+        let observing = matches!(run.stage, Stage::Observing);
+        let peak = run.history.as_ref()?.peak().floor.bytes;
+        if asks && observing { self.back_offs.blocks(run.target, peak, now) } else { None }
+    }
+
+    fn done(&mut self, slot: &Slot, now: Instant) -> Step {
+        let Some(run) = &mut self.run else { return unexpected(slot) };
+        match (&slot.command.action, &run.stage) {
+            (Action::SetBrake { .. }, Stage::Trial(_)) => run.open_window(&self.policy, now),
+            (Action::Commit { .. }, Stage::Committing(_)) => {
+                Step::Go(Stage::Watching(stage::Window::default()))
+            }
+            (Action::Restore { .. }, Stage::Restoring(restoring)) => Step::Finish(restoring.goal.clone()),
+            (
+                Action::Observe
+                | Action::Reclaim { .. }
+                | Action::SetBrake { .. }
+                | Action::Commit { .. }
+                | Action::Restore { .. },
+                _,
+            ) => unexpected(slot),
+        }
+    }
+
+    /// Carries out what a state wants.
+    fn apply(&mut self, step: Step, now: Instant) {
+        let mut next = step;
+        for _ in 0..CHAIN_MAX {
+            let Some(run) = &mut self.run else { return };
+            next = match next {
+                Step::Observe(at) => {
+                    let soon = if core::mem::take(&mut run.nudged) {
+                        run.nudged_at(&self.policy, now).min(at)
+                    } else {
+                        at
+                    };
+                    if soon <= now {
+                        self.push(Action::Observe, now);
+                    } else {
+                        run.wake = Some(run.wake.map_or(soon, |wake| wake.min(soon)));
+                    }
+                    return;
+                }
+                Step::Act(action) => {
+                    self.push(action, now);
+                    return;
+                }
+                Step::Go(stage) => run.enter(stage, &self.policy, now),
+                Step::Stop(reason) => match Self::way_back(run, reason) {
+                    Some(step) => step,
+                    None => return,
+                },
+                Step::Finish(verdict) => {
+                    self.finish(verdict, now);
+                    return;
+                }
+            };
+        }
+    }
+
+    fn stop(&mut self, reason: Reason, now: Instant) {
+        self.apply(Step::Stop(reason), now);
+    }
+
+    /// How a shrink ends that can't go on; `None` where it is on its way back already.
+    fn way_back(run: &Run, reason: Reason) -> Option<Step> {
+        if reason == Reason::Gone {
+            return Some(Step::Finish(Verdict::Failed(reason)));
+        }
+        match &run.stage {
+            Stage::Restoring(restoring) if restoring.is_roll_back() => return None,
+            Stage::Observing | Stage::Reclaiming(_) => {
+                return Some(Step::Finish(Verdict::Refused(reason)));
+            }
+            Stage::Trial(_) | Stage::Committing(_) | Stage::Watching(_) | Stage::Restoring(_) => {}
+        }
+        let high = run.high_written.and(run.found).map(|found| found.high);
+        let max = if run.max_written { run.found.map(|found| found.max) } else { None };
+        let verdict = Verdict::RolledBack(reason);
+        Some(if high.is_some() || max.is_some() {
+            Step::Go(Stage::Restoring(Restoring::new(verdict, high, max)))
+        } else {
+            Step::Finish(verdict)
+        })
+    }
+
+    /// Sends a command on its way.
+    fn push(&mut self, action: Action, now: Instant) {
+        let Some(run) = &mut self.run else { return };
+        let due = match &action {
+            Action::Observe => now.after(OBSERVE_DEADLINE),
+            Action::Reclaim { .. } | Action::Restore { .. } => run.deadline,
+            Action::SetBrake { high } => {
+                run.high_written = Some(*high);
+                now.after(self.policy.commit_deadline)
+            }
+            Action::Commit { .. } => {
+                run.max_written = true;
+                now.after(self.policy.commit_deadline)
+            }
+        };
+        run.wake = None;
+        self.flight.push(action, due, run.number);
+    }
+
+    fn finish(&mut self, verdict: Verdict, now: Instant) {
+        let Some(mut run) = self.run.take() else { return };
+        self.flight.clear_waiting();
+        run.close_state(now);
+        let peak = run.history.as_ref().map(|history| history.peak().floor.bytes);
+        match &verdict {
+            Verdict::Committed => self.back_offs.succeeded(run.target),
+            Verdict::Refused(reason) | Verdict::RolledBack(reason) if !run.request.dry_run => {
+                let tried = matches!(verdict, Verdict::RolledBack(_));
+                if let (Some(kind), Some(peak)) = (kind_of(reason, tried), run.accepted_peak.or(peak)) {
+                    self.back_offs.failed(run.target, kind, peak, &self.policy, now);
+                }
+            }
+            Verdict::Feasible | Verdict::Refused(_) | Verdict::RolledBack(_) | Verdict::Failed(_) => {}
+        }
+        self.certificate = Some(evidence::certificate(run, verdict, &self.policy));
+    }
+
+    /// The state.
+    pub fn state(&self) -> State {
+        match (&self.run, &self.certificate) {
+            (Some(run), _) => run.stage.state(),
+            (None, Some(_)) => State::Ended,
+            (None, None) => State::Idle,
+        }
+    }
+
+    /// The evidence of the last shrink, once that has ended.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        self.certificate.as_ref()
+    }
+
+    /// The thresholds in force.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// How the shrink stands; `None` in Idle and Ended.
+    pub fn progress(&self) -> Option<Progress> {
+        self.run.as_ref().map(|run| evidence::progress(run, &self.flight, &self.policy))
+    }
+}
+
+/// An outcome that does not answer the command it names.
+fn unexpected(slot: &Slot) -> Step {
+    let what = format!("the outcome does not answer {:?}", slot.command.action);
+    Step::Stop(Reason::Io { what: escaped(&what, 200), errno: 0 })
+}

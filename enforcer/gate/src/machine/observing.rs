@@ -1,0 +1,57 @@
+//! Observing: enough history for a verdict, without touching anything.
+
+use super::{
+    monitor::Baseline,
+    reclaiming::Reclaiming,
+    run::Run,
+    stage::{Stage, Step},
+};
+use crate::{Instant, Limit, Policy, Reason, Verdict, text::escaped};
+use alloc::format;
+
+/// Fewer readings are no window.
+const SAMPLES_MIN: u64 = 3;
+
+impl Run {
+    /// A reading came in while observing. Back-off is the gate's to judge, before this.
+    pub(super) fn observed(&mut self, policy: &Policy, now: Instant) -> Step {
+        let Some(found) = self.found else { return Step::Observe(now) };
+        if Limit::Bytes(self.target) >= found.max {
+            return Step::Stop(Reason::NotAShrink { current: found.max });
+        }
+        if !self.has_window(policy) {
+            let end = self.entered.after(policy.observe_window);
+            let next = now.after(policy.sample_interval);
+            return Step::Observe(if end > now { next.min(end) } else { next });
+        }
+        if !self.fits(policy) {
+            return Step::Stop(Reason::BelowSafeMinimum);
+        }
+        if let Some(killer) = self.killer().cloned() {
+            if !policy.allow_pressure_killer {
+                return Step::Stop(Reason::PressureKiller(killer));
+            }
+            let comm = escaped(&killer.comm, 64);
+            let cgroup = escaped(&killer.cgroup, 120);
+            self.notes.add(format!(
+                "{comm} (pid {}) kills on memory pressure of {cgroup}: allowed by policy",
+                killer.pid
+            ));
+        }
+        if self.request.dry_run {
+            return Step::Finish(Verdict::Feasible);
+        }
+        if let Some(history) = &self.history {
+            self.baseline = Some(Baseline::take(history.first(), history.last(), policy));
+            self.accepted_peak = Some(history.peak().floor.bytes);
+        }
+        Step::Go(Stage::Reclaiming(Reclaiming::new(policy, now)))
+    }
+
+    /// Whether the window is covered. Nobody to observe: one reading says it all.
+    pub(super) fn has_window(&self, policy: &Policy) -> bool {
+        self.history.as_ref().is_some_and(|history| {
+            !self.populated || (history.span() >= policy.observe_window && history.samples() >= SAMPLES_MIN)
+        })
+    }
+}

@@ -1,0 +1,340 @@
+//! One shrink on its way: what it was asked, what it saw, what it wrote.
+
+use super::{
+    committing::Committing,
+    monitor::{Baseline, Breaker, Stall, alarm},
+    reclaiming::ReclaimStep,
+    restoring::Restoring,
+    stage::{Stage, Step, Window},
+};
+use crate::{
+    Action, Bytes, Instant, Limit, LimitFile, Micros, Policy, PressureKiller, Reason, Request, Sample, State,
+    Verdict,
+    certificate::{Notes, StateTime},
+    headroom::{brake_for, fits, safe_minimum},
+    history::{Counters, History, Point},
+    text::escaped,
+};
+use alloc::{format, vec::Vec};
+
+/// A reading takes milliseconds; one that takes this long means that nobody reads.
+pub(super) const OBSERVE_DEADLINE: Micros = Micros::from_secs(2);
+/// No faster growth of a floor is reckoned with when readings are spaced: 4 KiB a microsecond, 4 GB/s.
+const GROWTH_BYTES_PER_MICRO_MAX: u64 = 4096;
+/// States that one shrink passes through, with room.
+const STATES_MAX: usize = 16;
+const STEPS_MAX: usize = 256;
+const ANCESTORS_NOTED_MAX: usize = 4;
+const NAME_BYTES_MAX: usize = 120;
+
+/// The reclaim steps of one shrink.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Curve {
+    pub(super) steps: Vec<ReclaimStep>,
+    pub(super) dropped: u64,
+}
+
+impl Curve {
+    pub(super) fn add(&mut self, step: ReclaimStep) {
+        if self.steps.len() < STEPS_MAX {
+            self.steps.push(step);
+        } else {
+            self.dropped = self.dropped.saturating_add(1);
+        }
+    }
+}
+
+/// The limits as they were found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) max: Limit,
+    pub(super) high: Limit,
+}
+
+/// One shrink.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not one state")]
+pub(super) struct Run {
+    pub(super) number: u64,
+    pub(super) request: Request,
+    /// The request's target in whole pages.
+    pub(super) target: Bytes,
+    pub(super) stage: Stage,
+    pub(super) entered: Instant,
+    pub(super) deadline: Instant,
+    /// When to read again, or in Restoring to try again.
+    pub(super) wake: Option<Instant>,
+    /// Something happened while a command was in flight: read again soon.
+    pub(super) nudged: bool,
+    pub(super) states: Vec<StateTime>,
+    pub(super) history: Option<History>,
+    pub(super) found: Option<Found>,
+    pub(super) populated: bool,
+    pub(super) has_pressure: bool,
+    pub(super) baseline: Option<Baseline>,
+    /// The peak of the floor when observing ended well.
+    pub(super) accepted_peak: Option<Bytes>,
+    pub(super) breaker: Breaker,
+    pub(super) curve: Curve,
+    /// The brake, from the moment its write is asked for.
+    pub(super) high_written: Option<Limit>,
+    /// `memory.max` may hold the target.
+    pub(super) max_written: bool,
+    pub(super) notes: Notes,
+}
+
+impl Run {
+    pub(super) fn new(number: u64, request: &Request, policy: &Policy, now: Instant) -> Self {
+        Self {
+            number,
+            request: request.clone(),
+            target: request.target.page_floor(),
+            stage: Stage::Observing,
+            entered: now,
+            deadline: now.after(time_for(State::Observing, policy)),
+            wake: None,
+            nudged: false,
+            states: Vec::new(),
+            history: None,
+            found: None,
+            populated: true,
+            has_pressure: true,
+            baseline: None,
+            accepted_peak: None,
+            breaker: Breaker::default(),
+            curve: Curve::default(),
+            high_written: None,
+            max_written: false,
+            notes: Notes::default(),
+        }
+    }
+
+    /// Goes to a state; what it wants first.
+    pub(super) fn enter(&mut self, stage: Stage, policy: &Policy, now: Instant) -> Step {
+        self.close_state(now);
+        self.stage = stage;
+        self.entered = now;
+        self.deadline = now.after(time_for(self.stage.state(), policy));
+        self.wake = None;
+        match &self.stage {
+            Stage::Observing | Stage::Reclaiming(_) => Step::Observe(now),
+            Stage::Trial(_) => {
+                let brake = Limit::Bytes(self.brake(policy));
+                if brake < self.found_high() {
+                    Step::Act(Action::SetBrake { high: brake })
+                } else {
+                    self.notes.add(format!("memory.high was found at {brake} and brakes as it is"));
+                    self.open_window(policy, now)
+                }
+            }
+            Stage::Committing(_) => Committing::commit(self, policy),
+            Stage::Watching(_) => self.open_window(policy, now),
+            Stage::Restoring(restoring) => Step::Act(restoring.action()),
+        }
+    }
+
+    /// Adds the time in the present state to the record.
+    pub(super) fn close_state(&mut self, now: Instant) {
+        if self.states.len() < STATES_MAX {
+            let state = self.stage.state();
+            self.states.push(StateTime { state, took: now.since(self.entered) });
+        }
+    }
+
+    /// The window of trial or watch begins.
+    pub(super) fn open_window(&mut self, policy: &Policy, now: Instant) -> Step {
+        match &mut self.stage {
+            Stage::Trial(window) => window.end = Some(now.after(policy.trial_window)),
+            Stage::Watching(window) => window.end = Some(now.after(policy.watch_window)),
+            Stage::Observing | Stage::Reclaiming(_) | Stage::Committing(_) | Stage::Restoring(_) => {}
+        }
+        Step::Observe(now)
+    }
+
+    /// A reading came in: the checks of every state, then the state's own.
+    pub(super) fn sampled(&mut self, sample: &Sample, policy: &Policy, now: Instant) -> Step {
+        self.take(sample, policy, now);
+        if let Some(reason) = self.disturbed(sample) {
+            return Step::Stop(reason);
+        }
+        // Taken out so that a state can look at the shrink it is part of.
+        match core::mem::replace(&mut self.stage, Stage::Observing) {
+            Stage::Observing => self.observed(policy, now),
+            Stage::Reclaiming(mut reclaiming) => {
+                let step = reclaiming.sampled(self, policy, now);
+                self.stage = Stage::Reclaiming(reclaiming);
+                step
+            }
+            Stage::Trial(window) => {
+                self.stage = Stage::Trial(window);
+                let next = Stage::Committing(Committing::default());
+                self.braked(window, next, policy, now)
+            }
+            Stage::Committing(committing) => {
+                self.stage = Stage::Committing(committing);
+                match alarm(self, policy) {
+                    Some(reason) => Step::Stop(reason),
+                    None => Committing::commit(self, policy),
+                }
+            }
+            Stage::Watching(window) => {
+                self.stage = Stage::Watching(window);
+                let restoring = Restoring::new(
+                    Verdict::Committed,
+                    self.high_written.and(self.found).map(|found| found.high),
+                    None,
+                );
+                self.braked(window, Stage::Restoring(restoring), policy, now)
+            }
+            Stage::Restoring(restoring) => {
+                let step = Step::Act(restoring.action());
+                self.stage = Stage::Restoring(restoring);
+                step
+            }
+        }
+    }
+
+    /// Trial or watch: an alarm ends it, the window's end leads on.
+    fn braked(&mut self, window: Window, next: Stage, policy: &Policy, now: Instant) -> Step {
+        if let Some(reason) = alarm(self, policy) {
+            return Step::Stop(reason);
+        }
+        let end = window.end.unwrap_or(self.deadline);
+        if end <= now || !self.populated {
+            return Step::Go(next);
+        }
+        Step::Observe(now.after(policy.sample_interval).min(end))
+    }
+
+    /// Takes a reading into the record.
+    fn take(&mut self, sample: &Sample, policy: &Policy, now: Instant) {
+        match &mut self.history {
+            Some(history) => history.add(sample, policy, now),
+            None => self.first_sample(sample, policy, now),
+        }
+        if self.populated && !sample.populated {
+            self.notes.add("no process lives in the cgroup: windows are skipped");
+        }
+        self.populated = sample.populated;
+    }
+
+    fn first_sample(&mut self, sample: &Sample, policy: &Policy, now: Instant) {
+        self.history = Some(History::begin(sample, policy, now));
+        self.found = Some(Found { max: sample.max, high: sample.high });
+        self.has_pressure = sample.pressure.is_some();
+        if !self.has_pressure {
+            self.notes.add("memory.pressure is not there (boot with psi=1): stall is not watched");
+        }
+        let tighter = |limit: Limit| limit <= Limit::Bytes(self.target);
+        let ancestors = sample.ancestors.iter();
+        for ancestor in ancestors.filter(|a| tighter(a.max)).take(ANCESTORS_NOTED_MAX) {
+            let path = escaped(&ancestor.path, NAME_BYTES_MAX);
+            let limit = ancestor.max;
+            self.notes.add(format!("{path} has the tighter limit: memory.max {limit}"));
+        }
+    }
+
+    /// What no state goes on with.
+    fn disturbed(&mut self, sample: &Sample) -> Option<Reason> {
+        let target = Limit::Bytes(self.target);
+        let expected_max = if self.max_written { Some(target) } else { self.found.map(|f| f.max) };
+        if expected_max.is_some_and(|expected| expected != sample.max) {
+            return Some(Reason::LimitWritten { file: LimitFile::Max, found: sample.max });
+        }
+        let expected_high = self.high_written.or(self.found.map(|f| f.high));
+        if expected_high.is_some_and(|expected| expected != sample.high) {
+            return Some(Reason::LimitWritten { file: LimitFile::High, found: sample.high });
+        }
+        if sample.frozen && sample.populated {
+            return Some(Reason::Frozen);
+        }
+        let risen = self.risen();
+        if risen.oom > 0 {
+            // The kernel's record; the victim comes with the signal, if it comes.
+            return Some(Reason::OomKill { victim_pid: 0 });
+        }
+        if risen.oom_kill > 0 {
+            self.notes.add("a process was killed for another cgroup's limit");
+        }
+        None
+    }
+
+    /// When a reading that a signal asks for may come: a floor far from the brake can't be there sooner.
+    pub(super) fn nudged_at(&self, policy: &Policy, now: Instant) -> Instant {
+        let Some(history) = &self.history else { return now };
+        let last = history.last();
+        let distance = self.brake(policy).saturating_sub(last.floor.bytes);
+        let gap = Micros::new(distance.get() / GROWTH_BYTES_PER_MICRO_MAX)
+            .clamp(policy.reaction_time.scaled(1, 25), policy.reaction_time);
+        last.at.after(gap).max(now)
+    }
+
+    /// The brake: `memory.high` as found where that is lower already.
+    pub(super) fn brake(&self, policy: &Policy) -> Bytes {
+        let ours = brake_for(self.target, policy);
+        match self.found_high() {
+            Limit::Bytes(found) => ours.min(found),
+            Limit::Max => ours,
+        }
+    }
+
+    pub(super) fn found_high(&self) -> Limit {
+        self.found.map_or(Limit::Max, |found| found.high)
+    }
+
+    /// Whether peak and headroom fit in the target.
+    pub(super) fn fits(&self, policy: &Policy) -> bool {
+        self.history
+            .as_ref()
+            .is_some_and(|h| fits(self.target, h.peak().floor.bytes, h.growth_per_second(), policy))
+    }
+
+    pub(super) fn safe_minimum(&self, policy: &Policy) -> Option<Bytes> {
+        self.history.as_ref().map(|h| safe_minimum(h.peak().floor.bytes, h.growth_per_second(), policy))
+    }
+
+    /// The last reading; states that ask come after the first one.
+    pub(super) fn last(&self) -> Point {
+        self.history.as_ref().map(|h| *h.last()).unwrap_or_default()
+    }
+
+    /// Where a second's deltas begin: a second ago, but not before the shrink began to work.
+    pub(super) fn second_ago_within_shrink(&self) -> Point {
+        let second_ago = self.history.as_ref().map(|h| *h.second_ago()).unwrap_or_default();
+        match &self.baseline {
+            Some(base) if second_ago.at < base.from.at => base.from,
+            Some(_) | None => second_ago,
+        }
+    }
+
+    /// Counters since the first reading.
+    pub(super) fn risen(&self) -> Counters {
+        self.history.as_ref().map_or_else(Counters::default, |h| h.last().counters.since(&h.first().counters))
+    }
+
+    /// Stall that the shrink added so far.
+    pub(super) fn stall(&self) -> Stall {
+        match (&self.baseline, &self.history) {
+            (Some(base), Some(history)) => Stall::measure(base, history.second_ago(), history.last()),
+            (None, _) | (_, None) => Stall::default(),
+        }
+    }
+
+    pub(super) fn killer(&self) -> Option<&PressureKiller> {
+        self.request.pressure_killer.as_ref()
+    }
+}
+
+/// How long a state may take.
+pub(super) fn time_for(state: State, policy: &Policy) -> Micros {
+    let reading = OBSERVE_DEADLINE.scaled(2, 1);
+    match state {
+        State::Idle | State::Ended => Micros::ZERO,
+        State::Observing => policy.observe_window.scaled(2, 1).saturating_add(reading),
+        State::Reclaiming => policy.reclaim_deadline,
+        State::Trial => policy.commit_deadline.saturating_add(policy.trial_window).saturating_add(reading),
+        State::Committing => policy.commit_deadline.scaled(3, 1).saturating_add(reading),
+        State::Watching => policy.watch_window.saturating_add(reading),
+        State::Restoring => policy.restore_deadline,
+    }
+}
