@@ -5,6 +5,7 @@
 pub mod actuate;
 pub mod cgroup;
 pub mod cli;
+pub mod duration;
 pub mod probe;
 pub mod quantity;
 pub mod shrink;

@@ -1,0 +1,146 @@
+//! Spans of time as people write them: `500ms`, `10s`, `2m`, `1.5s`, `1m30s`. No I/O.
+
+use crate::{
+    cgroup::shown,
+    quantity::{Number, Scale},
+};
+use enforcer_gate::Micros;
+
+/// Most bytes of text that a span can have.
+pub const DURATION_BYTES_MAX: usize = 64;
+
+/// Microseconds as power of ten, and what to multiply with.
+const UNITS: [(&str, i32, u64); 5] = [("us", 0, 1), ("ms", 3, 1), ("s", 6, 1), ("m", 6, 60), ("h", 6, 3600)];
+
+/// What is wrong with a span, and what would be right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// No text, or longer than any span.
+    #[error("it is empty or longer than {DURATION_BYTES_MAX} bytes; give a time such as 10s or 500ms")]
+    Length,
+    /// A number was expected.
+    #[error("\"{}\" does not begin with a number; give a time such as 10s or 500ms", shown(.0))]
+    NoNumber(String),
+    /// A unit was expected.
+    #[error("\"{}\" is no unit; those are us, ms, s, m and h", shown(.0))]
+    Unit(String),
+    /// A number without a unit.
+    #[error("the unit is missing; give a time such as 10s or 500ms")]
+    NoUnit,
+    /// More than 64 bits of microseconds.
+    #[error("it is too long a time")]
+    Overflow,
+}
+
+/// Parts of a microsecond count as whole ones.
+pub fn parse_duration(text: &str) -> Result<Micros, DurationError> {
+    if text.is_empty() || text.len() > DURATION_BYTES_MAX {
+        return Err(DurationError::Length);
+    }
+    let mut sum = 0_u64;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let number = Number::parse(rest).ok_or_else(|| DurationError::NoNumber(rest.into()))?;
+        rest = number.rest();
+        let length = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(length);
+        let unit = UNITS.iter().find(|(unit, ..)| *unit == name);
+        let (_, power, factor) = match unit {
+            Some(unit) => *unit,
+            None if rest.is_empty() => return Err(DurationError::NoUnit),
+            None => return Err(DurationError::Unit(rest.into())),
+        };
+        rest = after;
+        let micros = number
+            .times(factor)
+            .ceil_at(Scale { power, shift: 0 })
+            .and_then(|micros| u64::try_from(micros).ok())
+            .and_then(|micros| sum.checked_add(micros));
+        sum = micros.ok_or(DurationError::Overflow)?;
+    }
+    Ok(Micros::new(sum))
+}
+
+/// For people: `1.2s`, `250ms`, `80us`, `2m5s`.
+pub fn approximate(span: Micros) -> String {
+    let micros = span.get();
+    let tenth = |unit: u64, name: &str| {
+        let tenths = micros / (unit / 10);
+        match (tenths / 10, tenths % 10) {
+            (whole, 0) => format!("{whole}{name}"),
+            (whole, part) => format!("{whole}.{part}{name}"),
+        }
+    };
+    match micros {
+        0..1_000 => format!("{micros}us"),
+        1_000..10_000 => tenth(1_000, "ms"),
+        10_000..1_000_000 => format!("{}ms", micros / 1_000),
+        1_000_000..60_000_000 => tenth(1_000_000, "s"),
+        _ => format!("{}m{}s", micros / 60_000_000, micros % 60_000_000 / 1_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn spans() {
+        for (text, micros) in [
+            ("10s", 10_000_000),
+            ("500ms", 500_000),
+            ("2m", 120_000_000),
+            ("1m30s", 90_000_000),
+            ("1.5s", 1_500_000),
+            ("0.5m", 30_000_000),
+            ("7us", 7),
+            ("1.1us", 2),
+            ("0s", 0),
+            ("1h", 3_600_000_000),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Micros::new(micros)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_span() {
+        use DurationError::{Length, NoNumber, NoUnit, Overflow, Unit};
+        for (text, error) in [
+            ("", Length),
+            ("10", NoUnit),
+            ("s", NoNumber("s".into())),
+            ("-1s", NoNumber("-1s".into())),
+            ("1s ", NoNumber(" ".into())),
+            ("1 s", Unit(" s".into())),
+            ("1d", Unit("d".into())),
+            ("1sm", Unit("sm".into())),
+            ("99999999999999999h", Overflow),
+            ("18446744073709s1h", Overflow),
+        ] {
+            assert_eq!(parse_duration(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn shown_to_people() {
+        for (micros, text) in [
+            (0, "0us"),
+            (999, "999us"),
+            (1_250, "1.2ms"),
+            (250_000, "250ms"),
+            (1_240_000, "1.2s"),
+            (10_000_000, "10s"),
+            (125_000_000, "2m5s"),
+        ] {
+            assert_eq!(approximate(Micros::new(micros)), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[-+0-9.]{0,30}[a-zµ ]{0,3}\\PC{0,40}") {
+            let _ = parse_duration(&text);
+        }
+    }
+}
