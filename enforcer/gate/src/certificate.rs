@@ -1,6 +1,8 @@
 //! The evidence of one shrink: everything that its verdict stands on.
 
-use crate::{Bytes, Counters, Floor, Headroom, Limit, Micros, Policy, ReclaimStep, State, Verdict};
+use crate::{
+    Bytes, Counters, Floor, Headroom, Limit, Micros, Policy, ReclaimStep, StallBudget, State, Verdict,
+};
 use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
@@ -76,10 +78,23 @@ pub struct StallAdded {
     pub some_total: Micros,
     /// `full`, in all.
     pub full_total: Micros,
-    /// `full`, in the last second.
+    /// `some`, in the second before the last reading.
+    pub some_in_second: Micros,
+    /// `full`, in the second before the last reading.
     pub full_in_second: Micros,
+    /// Time that allocations waited for direct reclaim, where PSI is off: counts as `some`.
+    pub direct_reclaim: Micros,
     /// PSI `some` during reclaim steps, for each MiB that they freed.
     pub reclaim_stall_per_mib: Micros,
+}
+
+impl StallAdded {
+    /// Whether it is over a budget.
+    pub fn over(&self, budget: &StallBudget) -> bool {
+        self.full_in_second > budget.full_per_second
+            || self.full_total > budget.full_total
+            || self.some_total.max(self.direct_reclaim) > budget.some_total
+    }
 }
 
 /// How long one state lasted.

@@ -160,8 +160,17 @@ impl Floor {
             .saturating_add(slab_freed)
             .saturating_add(anon_freed)
             .saturating_add(shmem_freed);
-        let bytes = terms.sum().max(usage.saturating_sub(reclaimable)).min(usage);
+        let bytes = Self::total(&terms, usage, reclaimable);
         Self { bytes, terms, usage, reclaimable }
+    }
+
+    fn total(terms: &Terms, usage: Bytes, reclaimable: Bytes) -> Bytes {
+        terms.sum().max(usage.saturating_sub(reclaimable)).min(usage)
+    }
+
+    /// Whether `bytes` is what the rest makes it.
+    pub fn adds_up(&self) -> bool {
+        self.bytes == Self::total(&self.terms, self.usage, self.reclaimable)
     }
 }
 

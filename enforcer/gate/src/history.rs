@@ -136,10 +136,12 @@ impl History {
         self.points.iter().map(rate).max().unwrap_or_default()
     }
 
-    /// The reading that the last second began with (or the first there is).
+    /// The reading that the last second began with; the one before the last, where that is longer ago.
     pub(crate) fn second_ago(&self) -> &Point {
+        let earlier = self.points.len().saturating_sub(1);
         let recent = |kept: &&Point| self.last.at.since(kept.at) <= SECOND;
-        self.points.iter().find(recent).unwrap_or(&self.last)
+        let before_last = || earlier.checked_sub(1).and_then(|n| self.points.get(n));
+        self.points.iter().take(earlier).find(recent).or_else(before_last).unwrap_or(&self.last)
     }
 
     pub(crate) fn first(&self) -> &Point {

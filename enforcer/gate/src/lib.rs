@@ -12,7 +12,9 @@ extern crate alloc;
 extern crate std;
 
 mod certificate;
+mod certificate_check;
 mod command;
+mod explain;
 mod floor;
 mod headroom;
 mod history;
@@ -27,7 +29,7 @@ mod verdict;
 pub use certificate::{Certificate, Peak, StallAdded, StateTime};
 pub use command::{Action, Command, CommandId};
 pub use floor::{Floor, Term, Terms, ZSWAP_PERMILLE_UNKNOWN};
-pub use headroom::{Headroom, Margins, brake_for, fits, safe_minimum};
+pub use headroom::{Headroom, Margins, admits, brake_for, holds, safe_minimum};
 pub use history::Counters;
 pub use machine::{Gate, Progress, ReclaimStep};
 pub use policy::{Policy, PolicyError, StallBudget};

@@ -26,9 +26,17 @@ struct Entry {
     target: Bytes,
     kind: Kind,
     until: Instant,
-    /// The floor's peak that the decision stood on.
-    peak: Bytes,
+    need: Need,
     failures: u32,
+}
+
+/// What a cgroup was seen to need.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Need {
+    /// The floor's peak, when the decision was made.
+    pub(super) peak: Bytes,
+    /// The safe minimum that followed from it.
+    pub(super) safe_minimum: Bytes,
 }
 
 /// The targets of one cgroup that failed lately.
@@ -38,22 +46,26 @@ pub(super) struct BackOffs {
 }
 
 impl BackOffs {
-    /// Until when `target` is not tried, given the floor's peak now; `None`: it may be.
-    pub(super) fn blocks(&self, target: Bytes, peak: Bytes, now: Instant) -> Option<Instant> {
+    /// Until when `target` is not tried, given what the cgroup needs now; `None`: it may be.
+    pub(super) fn blocks(&self, target: Bytes, need: Need, now: Instant) -> Option<Instant> {
         let blocks = |entry: &&Entry| {
-            // What failed at one target fails at every lower one.
+            let before = entry.need;
             let lifted = match entry.kind {
-                Kind::Floor => peak < entry.peak,
-                Kind::Tried => peak <= entry.peak.saturating_sub(entry.peak.scaled(1, FALL_SHARE)),
+                Kind::Floor => need.safe_minimum < before.safe_minimum,
+                Kind::Tried => {
+                    let clearly = before.peak.saturating_sub(before.peak.scaled(1, FALL_SHARE));
+                    need.peak < before.peak && need.peak <= clearly
+                }
                 Kind::Killed => false,
             };
-            target <= entry.target && now < entry.until && !(lifted && peak < entry.peak)
+            // What failed at one target fails at every lower one.
+            target <= entry.target && now < entry.until && !lifted
         };
         self.entries.iter().filter(blocks).map(|entry| entry.until).max()
     }
 
     /// Notes a failure.
-    pub(super) fn failed(&mut self, target: Bytes, kind: Kind, peak: Bytes, policy: &Policy, now: Instant) {
+    pub(super) fn failed(&mut self, target: Bytes, kind: Kind, need: Need, policy: &Policy, now: Instant) {
         let before = self.entries.iter().filter(|e| target <= e.target).map(|e| e.failures).max();
         let failures = before.unwrap_or(0).saturating_add(1);
         let doublings = match kind {
@@ -73,7 +85,7 @@ impl BackOffs {
         {
             self.entries.swap_remove(first);
         }
-        self.entries.push(Entry { target, kind, until, peak, failures });
+        self.entries.push(Entry { target, kind, until, need, failures });
     }
 
     /// A target went through: it and all above it are good.

@@ -15,7 +15,7 @@ pub(super) struct Committing {
 impl Committing {
     /// Asks for the write, if what the floor grew to meanwhile still allows it.
     pub(super) fn commit(run: &mut Run, policy: &Policy) -> Step {
-        if !run.fits(policy) {
+        if !run.holds(policy) {
             return Step::Stop(Reason::Growth { floor: run.last().floor.bytes });
         }
         let max = run.target;

@@ -98,12 +98,7 @@ pub(super) fn certificate(run: Run, verdict: Verdict, policy: &Policy) -> Certif
         headroom: history.map(|_| Headroom::at(run.target, growth_per_second, policy)),
         safe_minimum,
         deltas,
-        stall: StallAdded {
-            some_total: stall.some_total,
-            full_total: stall.full_total,
-            full_in_second: stall.full_in_second,
-            reclaim_stall_per_mib: per_mib(reclaim_stall, freed),
-        },
+        stall: StallAdded { reclaim_stall_per_mib: per_mib(reclaim_stall, freed), ..stall },
         reclaim: run.curve.steps,
         reclaim_dropped: run.curve.dropped,
         states: run.states,

@@ -83,7 +83,11 @@ impl Gate {
         let now = self.advance(now);
         match signal {
             Signal::Request(request) => self.request(request, now),
-            Signal::ReclaimBegin | Signal::ReclaimEnd { .. } | Signal::Pressure | Signal::EventsChanged => {
+            Signal::ReclaimBegin | Signal::Pressure | Signal::EventsChanged => self.nudge(now),
+            Signal::ReclaimEnd { reclaimed: _, took } => {
+                if let Some(run) = &mut self.run {
+                    run.direct_reclaim = run.direct_reclaim.saturating_add(*took);
+                }
                 self.nudge(now);
             }
             Signal::OomKill { victim_pid, own_limit: true } => {
@@ -299,8 +303,8 @@ impl Gate {
             Step::Act(_) => false,
         };
         let observing = matches!(run.stage, Stage::Observing);
-        let peak = run.history.as_ref()?.peak().floor.bytes;
-        if asks && observing { self.back_offs.blocks(run.target, peak, now) } else { None }
+        let need = run.need(&self.policy)?;
+        if asks && observing { self.back_offs.blocks(run.target, need, now) } else { None }
     }
 
     fn done(&mut self, slot: &Slot, now: Instant) -> Step {
@@ -407,13 +411,13 @@ impl Gate {
         let Some(mut run) = self.run.take() else { return };
         self.flight.clear_waiting();
         run.close_state(now);
-        let peak = run.history.as_ref().map(|history| history.peak().floor.bytes);
+        let need = run.accepted.or(run.need(&self.policy));
         match &verdict {
             Verdict::Committed => self.back_offs.succeeded(run.target),
             Verdict::Refused(reason) | Verdict::RolledBack(reason) if !run.request.dry_run => {
                 let tried = matches!(verdict, Verdict::RolledBack(_));
-                if let (Some(kind), Some(peak)) = (kind_of(reason, tried), run.accepted_peak.or(peak)) {
-                    self.back_offs.failed(run.target, kind, peak, &self.policy, now);
+                if let (Some(kind), Some(need)) = (kind_of(reason, tried), need) {
+                    self.back_offs.failed(run.target, kind, need, &self.policy, now);
                 }
             }
             Verdict::Feasible | Verdict::Refused(_) | Verdict::RolledBack(_) | Verdict::Failed(_) => {}

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use crate::{
-    Bytes, Instant, Margins, Micros, PAGE_SIZE, Policy, Reason,
+    Bytes, Instant, Margins, Micros, PAGE_SIZE, Policy, Reason, StallAdded,
     history::{Counters, Point},
 };
 
@@ -36,39 +36,21 @@ impl Baseline {
     }
 }
 
-/// Stall that the shrink added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Stall {
-    pub(super) some_total: Micros,
-    pub(super) full_total: Micros,
-    pub(super) full_in_second: Micros,
-    pub(super) some_in_second: Micros,
-}
-
-impl Stall {
-    /// Measured from the baseline to the last reading.
-    pub(super) fn measure(base: &Baseline, second_ago: &Point, last: &Point) -> Self {
-        let added = |from: &Point| {
-            let from = if from.at < base.from.at { &base.from } else { from };
-            let span = last.at.since(from.at);
-            let risen = last.counters.since(&from.counters);
-            let usual = |rate: Micros| rate.scaled(span.get(), 1_000_000);
-            (
-                risen.stall_some.saturating_sub(usual(base.some_per_second)),
-                risen.stall_full.saturating_sub(usual(base.full_per_second)),
-            )
-        };
-        let (some_total, full_total) = added(&base.from);
-        let (some_in_second, full_in_second) = added(second_ago);
-        Self { some_total, full_total, full_in_second, some_in_second }
-    }
-
-    pub(super) fn over_budget(&self, policy: &Policy) -> bool {
-        let budget = &policy.stall;
-        self.full_in_second > budget.full_per_second
-            || self.full_total > budget.full_total
-            || self.some_total > budget.some_total
-    }
+/// Stall that the shrink added, from the baseline to the last reading.
+pub(super) fn stall_added(base: &Baseline, second_ago: &Point, last: &Point) -> StallAdded {
+    let added = |from: &Point| {
+        let from = if from.at < base.from.at { &base.from } else { from };
+        let span = last.at.since(from.at);
+        let risen = last.counters.since(&from.counters);
+        let usual = |rate: Micros| rate.scaled(span.get(), 1_000_000);
+        (
+            risen.stall_some.saturating_sub(usual(base.some_per_second)),
+            risen.stall_full.saturating_sub(usual(base.full_per_second)),
+        )
+    };
+    let (some_total, full_total) = added(&base.from);
+    let (some_in_second, full_in_second) = added(second_ago);
+    StallAdded { some_total, full_total, some_in_second, full_in_second, ..StallAdded::default() }
 }
 
 /// The breaker: since when `high` events rise while nothing progresses.
@@ -103,7 +85,7 @@ pub(super) fn alarm(run: &mut Run, policy: &Policy) -> Option<Reason> {
     let point = run.last();
     let early = Margins::at(run.target, policy).early;
     let brake = run.brake(policy);
-    if point.floor.bytes.saturating_add(early) > brake {
+    if !run.holds(policy) {
         return Some(Reason::Growth { floor: point.floor.bytes });
     }
     if run.breaker.trips(&point, brake, early) {
@@ -113,12 +95,12 @@ pub(super) fn alarm(run: &mut Run, policy: &Policy) -> Option<Reason> {
     if refaults(run, &stall, policy) {
         return Some(Reason::Refaults);
     }
-    stall.over_budget(policy).then_some(Reason::StallBudget)
+    stall.over(&policy.stall).then_some(Reason::StallBudget)
 }
 
 /// Whether what was reclaimed comes back faster than the workload can bear. Refaults alone say little:
 /// a file larger than any limit, read round and round, refaults for ever and may not care.
-fn refaults(run: &Run, stall: &Stall, policy: &Policy) -> bool {
+fn refaults(run: &Run, stall: &StallAdded, policy: &Policy) -> bool {
     let from = run.second_ago_within_shrink();
     let risen = run.last().counters.since(&from.counters);
     let back = risen.refault_file.saturating_add(risen.refault_anon);

@@ -24,7 +24,7 @@ impl Run {
             let next = now.after(policy.sample_interval);
             return Step::Observe(if end > now { next.min(end) } else { next });
         }
-        if !self.fits(policy) {
+        if !self.admitted(policy) {
             return Step::Stop(Reason::BelowSafeMinimum);
         }
         if let Some(killer) = self.killer().cloned() {
@@ -43,8 +43,9 @@ impl Run {
         }
         if let Some(history) = &self.history {
             self.baseline = Some(Baseline::take(history.first(), history.last(), policy));
-            self.accepted_peak = Some(history.peak().floor.bytes);
         }
+        self.direct_reclaim_before = self.direct_reclaim;
+        self.accepted = self.need(policy);
         Step::Go(Stage::Reclaiming(Reclaiming::new(policy, now)))
     }
 

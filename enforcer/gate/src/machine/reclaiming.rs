@@ -85,10 +85,10 @@ impl Reclaiming {
         if let Some(asked) = self.asked.take() {
             self.learn(asked, usage, &point.counters, run, policy, now);
         }
-        if !run.fits(policy) {
+        if !run.holds(policy) {
             return Step::Stop(Reason::BelowSafeMinimum);
         }
-        if run.stall().over_budget(policy) {
+        if run.stall().over(&policy.stall) {
             return Step::Stop(Reason::StallBudget);
         }
         let brake = run.brake(policy);

@@ -1,8 +1,9 @@
 //! One shrink on its way: what it was asked, what it saw, what it wrote.
 
 use super::{
+    back_off::Need,
     committing::Committing,
-    monitor::{Baseline, Breaker, Stall, alarm},
+    monitor::{Baseline, Breaker, alarm, stall_added},
     reclaiming::ReclaimStep,
     restoring::Restoring,
     stage::{Stage, Step, Window},
@@ -10,8 +11,8 @@ use super::{
 use crate::{
     Action, Bytes, Instant, Limit, LimitFile, Micros, Policy, PressureKiller, Reason, Request, Sample, State,
     Verdict,
-    certificate::{Notes, StateTime},
-    headroom::{brake_for, fits, safe_minimum},
+    certificate::{Notes, StallAdded, StateTime},
+    headroom::{admits, brake_for, holds, safe_minimum},
     history::{Counters, History, Point},
     text::escaped,
 };
@@ -72,8 +73,11 @@ pub(super) struct Run {
     pub(super) populated: bool,
     pub(super) has_pressure: bool,
     pub(super) baseline: Option<Baseline>,
-    /// The peak of the floor when observing ended well.
-    pub(super) accepted_peak: Option<Bytes>,
+    /// What the cgroup was seen to need when observing ended well.
+    pub(super) accepted: Option<Need>,
+    /// Time that allocations waited for direct reclaim since the request, and until work began.
+    pub(super) direct_reclaim: Micros,
+    pub(super) direct_reclaim_before: Micros,
     pub(super) breaker: Breaker,
     pub(super) curve: Curve,
     /// The brake, from the moment its write is asked for.
@@ -100,7 +104,9 @@ impl Run {
             populated: true,
             has_pressure: true,
             baseline: None,
-            accepted_peak: None,
+            accepted: None,
+            direct_reclaim: Micros::ZERO,
+            direct_reclaim_before: Micros::ZERO,
             breaker: Breaker::default(),
             curve: Curve::default(),
             high_written: None,
@@ -223,7 +229,7 @@ impl Run {
         self.found = Some(Found { max: sample.max, high: sample.high });
         self.has_pressure = sample.pressure.is_some();
         if !self.has_pressure {
-            self.notes.add("memory.pressure is not there (boot with psi=1): stall is not watched");
+            self.notes.add("memory.pressure is not there (boot with psi=1): only direct reclaim is timed");
         }
         let tighter = |limit: Limit| limit <= Limit::Bytes(self.target);
         let ancestors = sample.ancestors.iter();
@@ -282,11 +288,24 @@ impl Run {
         self.found.map_or(Limit::Max, |found| found.high)
     }
 
-    /// Whether peak and headroom fit in the target.
-    pub(super) fn fits(&self, policy: &Policy) -> bool {
+    /// Whether the target is at the safe minimum or above.
+    pub(super) fn admitted(&self, policy: &Policy) -> bool {
         self.history
             .as_ref()
-            .is_some_and(|h| fits(self.target, h.peak().floor.bytes, h.growth_per_second(), policy))
+            .is_some_and(|h| admits(self.target, h.peak().floor.bytes, h.growth_per_second(), policy))
+    }
+
+    /// Whether the target is still safe enough to go on.
+    pub(super) fn holds(&self, policy: &Policy) -> bool {
+        self.history
+            .as_ref()
+            .is_some_and(|h| holds(self.target, h.peak().floor.bytes, h.growth_per_second(), policy))
+    }
+
+    /// What the cgroup was seen to need so far.
+    pub(super) fn need(&self, policy: &Policy) -> Option<Need> {
+        let peak = self.history.as_ref()?.peak().floor.bytes;
+        Some(Need { peak, safe_minimum: self.safe_minimum(policy)? })
     }
 
     pub(super) fn safe_minimum(&self, policy: &Policy) -> Option<Bytes> {
@@ -313,10 +332,16 @@ impl Run {
     }
 
     /// Stall that the shrink added so far.
-    pub(super) fn stall(&self) -> Stall {
+    pub(super) fn stall(&self) -> StallAdded {
         match (&self.baseline, &self.history) {
-            (Some(base), Some(history)) => Stall::measure(base, history.second_ago(), history.last()),
-            (None, _) | (_, None) => Stall::default(),
+            (Some(base), Some(history)) => {
+                let mut stall = stall_added(base, history.second_ago(), history.last());
+                if !self.has_pressure {
+                    stall.direct_reclaim = self.direct_reclaim.saturating_sub(self.direct_reclaim_before);
+                }
+                stall
+            }
+            (None, _) | (_, None) => StallAdded::default(),
         }
     }
 
