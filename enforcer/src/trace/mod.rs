@@ -1,1 +1,19 @@
-//! Recorded traces: what the gate was told, and what it asked for.
+//! Recorded traces: what a gate was told, what it asked for, and when.
+//!
+//! A trace is text, one JSON object a line: a [`Header`], then [`Entry`]s in the order in which they happened,
+//! then [`Event::End`], without which the recording was cut short. the format does no I/O;
+//! [`Reader`] and [`Writer`] move lines; [`replay`] and [`rehearse`] drive a gate with what was read.
+
+#[cfg(test)]
+mod fixture;
+mod format;
+mod reader;
+mod rehearse;
+mod replay;
+mod writer;
+
+pub use format::{Entry, Event, Header, Kind, LINE_BYTES_MAX, LineError, TRACE_VERSION, line};
+pub use reader::{ReadError, Reader};
+pub use rehearse::{Rehearsal, RehearseError, rehearse};
+pub use replay::{DIVERGENCES_MAX, Divergence, ReplayError, Replayed, replay};
+pub use writer::{Summary, WriteError, Writer};
