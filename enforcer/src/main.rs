@@ -1,3 +1,5 @@
 //! The `enforcer` command.
 
-fn main() {}
+fn main() {
+    enforcer::actuate::run_restorer_if_asked();
+}

@@ -1,1 +1,29 @@
-//! Changing limits: the journal, the restorer, every write read back.
+//! Changing cgroups: every lower value is journalled, handed to a process that would undo it, written, and read back.
+//!
+//! Three parties can raise: the session's own raising thread ([`RestoreHandle`]), the restorer process (when this one
+//! dies), and [`recover`] (when both died). All go through one function, which replaces a value only if it is exactly
+//! the one that was written here, and only by a higher one.
+
+mod error;
+mod handle;
+mod interrupt;
+mod journal;
+mod limit_fd;
+mod memory;
+mod nonblock;
+mod overlap;
+mod record;
+mod recover;
+mod restorer;
+mod session;
+mod settle;
+mod shared;
+mod state_dir;
+
+pub use error::ActuateError;
+pub use handle::RestoreHandle;
+pub use nonblock::{WriteMethod, write_method};
+pub use recover::{Recovered, RecoveredFile, RecoveredRun, RecoveredValue, recover};
+pub use restorer::run_restorer_if_asked;
+pub use session::{Session, SessionOptions};
+pub use state_dir::{STATE_DIR_DEFAULT, StateDir};

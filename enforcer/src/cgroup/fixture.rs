@@ -67,6 +67,10 @@ impl Fixture {
         fs::write(self.point().join(path), text).unwrap();
     }
 
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.point().join(path)).unwrap()
+    }
+
     pub(crate) fn remove(&self, path: &str) {
         fs::remove_file(self.point().join(path)).unwrap();
     }

@@ -9,7 +9,7 @@ mod dir;
 mod error;
 mod file;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod mount;
 pub mod mountinfo;
 pub mod parse;

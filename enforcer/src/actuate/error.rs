@@ -1,0 +1,96 @@
+//! What can keep a session from starting or ending.
+
+use crate::cgroup::{CgroupError, shown};
+use std::{io, path::PathBuf};
+
+/// Why a limit can't be worked on. Nothing was changed where one of these is returned by
+/// [`Session::begin`](super::Session::begin).
+#[derive(Debug, thiserror::Error)]
+pub enum ActuateError {
+    /// The cgroup could not be read or opened for writing.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The state directory can't be used: without a journal nothing is changed.
+    #[error("state directory: {}: can't {call}: {source}; {}", shown(.path), advice(.source))]
+    StateDir {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        call: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Another session works on this cgroup, one above or below it, or another container of the same pod.
+    #[error("already in progress by pid {pid} on {}", shown(.path))]
+    InProgress {
+        /// Its process.
+        pid: u32,
+        /// Its cgroup, below the mount.
+        path: PathBuf,
+    },
+    /// A run that was killed left something on this cgroup that could not be put back.
+    #[error("an earlier run on {} could not be settled: {why}; see enforcer recover", shown(.path))]
+    Unsettled {
+        /// Its cgroup, below the mount.
+        path: PathBuf,
+        /// What stands in the way.
+        why: String,
+    },
+    /// More unfinished runs than are looked through.
+    #[error("state directory: {}: more than {count_max} journals; run enforcer recover", shown(.path))]
+    TooManyJournals {
+        /// The folder.
+        path: PathBuf,
+        /// The bound.
+        count_max: usize,
+    },
+    /// The cgroup's path does not fit a journal.
+    #[error("{}: path longer than {bytes_max} bytes", shown(.path))]
+    PathTooLong {
+        /// The cgroup.
+        path: PathBuf,
+        /// The bound.
+        bytes_max: usize,
+    },
+    /// The process that would undo everything if this one were killed did not start.
+    #[error("can't start the restorer: {why}")]
+    Restorer {
+        /// What happened.
+        why: String,
+    },
+    /// A thread, signal or socket of our own could not be had.
+    #[error("can't {what}: {source}")]
+    System {
+        /// What.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The end of a session could not put a file back; the journal is kept for `enforcer recover`.
+    #[error("{}: {what}", shown(.path))]
+    NotRestored {
+        /// The cgroup.
+        path: PathBuf,
+        /// Which file, and why.
+        what: String,
+    },
+}
+
+impl ActuateError {
+    pub(super) fn state(path: impl Into<PathBuf>, call: &'static str, source: impl Into<io::Error>) -> Self {
+        Self::StateDir { path: path.into(), call, source: source.into() }
+    }
+
+    pub(super) fn system(what: &'static str, source: impl Into<io::Error>) -> Self {
+        Self::System { what, source: source.into() }
+    }
+}
+
+fn advice(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => "free some space there, or name another with --state-dir",
+        Some(libc::EROFS) => "name one that can be written with --state-dir",
+        Some(libc::EACCES | libc::EPERM) => "run as root, or name one of your own with --state-dir",
+        Some(_) | None => "name another with --state-dir",
+    }
+}

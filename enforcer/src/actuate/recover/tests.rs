@@ -1,0 +1,153 @@
+use super::*;
+use crate::{actuate::record::JOURNAL_BYTES, cgroup::fixture::Fixture};
+use enforcer_gate::Bytes;
+
+const FOUND: Limit = Limit::Bytes(Bytes::new(8192));
+const OURS: Limit = Limit::Bytes(Bytes::new(4096));
+
+struct Killed {
+    tree: Fixture,
+    state: StateDir,
+    _folder: tempfile::TempDir,
+}
+
+impl Killed {
+    /// What a run leaves that was killed after these records.
+    fn run(boot: [u8; 16], entries: &[Record]) -> Self {
+        let tree = Fixture::new();
+        tree.cgroup("a/b");
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let killed = Self { tree, state, _folder: folder };
+        drop(killed.journal(boot, entries));
+        killed
+    }
+
+    fn journal(&self, boot_id: [u8; 16], entries: &[Record]) -> Journal {
+        let cgroup = self.tree.open("a/b").unwrap();
+        let header = Header { pid: 1, boot_id, cgroup: cgroup.id(), path: cgroup.path().into() };
+        let mut journal = Journal::create(&self.state, &header).unwrap();
+        for entry in entries {
+            journal.append(*entry, true).unwrap();
+        }
+        journal
+    }
+
+    fn recover(&self) -> Vec<RecoveredRun> {
+        let mount = Ok(Arc::clone(self.tree.open("a").unwrap().mount()));
+        recover_where(&self.state, &mount).into_iter().map(|recovered| recovered.result).collect()
+    }
+
+    fn max(&self) -> String {
+        self.tree.read("a/b/memory.max")
+    }
+
+    fn journal_count(&self) -> usize {
+        self.state.journals().unwrap().len()
+    }
+}
+
+fn intent(before: Limit, ours: Limit) -> Record {
+    Record::Intent { file: LimitFile::Max, found: FOUND, before, ours }
+}
+
+fn file(ours: Limit, result: RecoveredValue) -> RecoveredRun {
+    RecoveredRun::Files(vec![RecoveredFile { file: LimitFile::Max, found: FOUND, ours, result }])
+}
+
+#[test]
+fn our_value_goes_back_to_what_was_found() {
+    let killed = Killed::run(boot_id().unwrap(), &[intent(FOUND, OURS)]);
+    killed.tree.write("a/b/memory.max", "4096\n");
+    assert_eq!(killed.recover(), [file(OURS, RecoveredValue::Restored)]);
+    assert_eq!((killed.max().as_str(), killed.journal_count()), ("8192\n", 0));
+    assert_eq!(killed.recover(), []);
+}
+
+#[test]
+fn an_earlier_value_of_ours_goes_back_too_when_the_last_write_did_not_happen() {
+    let earlier = Limit::Bytes(Bytes::new(5000));
+    let killed = Killed::run(boot_id().unwrap(), &[intent(FOUND, earlier), intent(earlier, OURS)]);
+    killed.tree.write("a/b/memory.max", "5000\n");
+    assert_eq!(killed.recover(), [file(OURS, RecoveredValue::Restored)]);
+    assert_eq!(killed.max(), "8192\n");
+}
+
+#[test]
+fn somebody_elses_value_stays() {
+    for theirs in ["max\n", "16384\n", "5000\n", "0\n"] {
+        let killed = Killed::run(boot_id().unwrap(), &[intent(FOUND, OURS)]);
+        killed.tree.write("a/b/memory.max", theirs);
+        let by = crate::cgroup::parse::limit(theirs.as_bytes()).unwrap();
+        assert_eq!(killed.recover(), [file(OURS, RecoveredValue::Superseded { by })]);
+        assert_eq!((killed.max().as_str(), killed.journal_count()), (theirs, 0));
+    }
+}
+
+#[test]
+fn a_write_that_never_happened_needs_nothing() {
+    let killed = Killed::run(boot_id().unwrap(), &[intent(FOUND, OURS)]);
+    killed.tree.write("a/b/memory.max", "8192\n");
+    assert_eq!(killed.recover(), [file(OURS, RecoveredValue::AsFound)]);
+}
+
+#[test]
+fn another_boot_and_another_cgroup_are_not_touched() {
+    let killed = Killed::run([7; 16], &[intent(FOUND, OURS)]);
+    killed.tree.write("a/b/memory.max", "4096\n");
+    assert_eq!(killed.recover(), [RecoveredRun::OtherBoot]);
+    assert_eq!((killed.max().as_str(), killed.journal_count()), ("4096\n", 0));
+
+    let killed = Killed::run(boot_id().unwrap(), &[intent(FOUND, OURS)]);
+    std::fs::rename(killed.tree.point().join("a/b"), killed.tree.point().join("a/old")).unwrap();
+    assert_eq!(killed.recover(), [RecoveredRun::Gone]);
+
+    let killed = Killed::run(boot_id().unwrap(), &[intent(FOUND, OURS)]);
+    std::fs::rename(killed.tree.point().join("a/b"), killed.tree.point().join("a/old")).unwrap();
+    killed.tree.cgroup("a/b");
+    killed.tree.write("a/b/memory.max", "4096\n");
+    assert_eq!(killed.recover(), [RecoveredRun::Gone]);
+    assert_eq!(killed.max(), "4096\n");
+}
+
+#[test]
+fn a_run_that_lives_is_left_alone() {
+    let killed = Killed::run(boot_id().unwrap(), &[]);
+    let _held = killed.journal(boot_id().unwrap(), &[intent(FOUND, OURS)]);
+    killed.tree.write("a/b/memory.max", "4096\n");
+    assert_eq!(killed.recover(), [RecoveredRun::Running]);
+    assert_eq!((killed.max().as_str(), killed.journal_count()), ("4096\n", 1));
+}
+
+#[test]
+fn a_run_that_ended_or_did_nothing_is_cleared_away() {
+    let settled = Record::Settled { file: LimitFile::Max, left: FOUND };
+    for entries in [&[][..], &[intent(FOUND, OURS), settled], &[intent(FOUND, OURS), Record::Finished]] {
+        let killed = Killed::run(boot_id().unwrap(), entries);
+        killed.tree.write("a/b/memory.max", "4096\n");
+        assert_eq!(killed.recover(), []);
+        assert_eq!((killed.max().as_str(), killed.journal_count()), ("4096\n", 0));
+    }
+}
+
+#[test]
+fn a_damaged_journal_is_moved_aside_and_named() {
+    let killed = Killed::run(boot_id().unwrap(), &[intent(FOUND, OURS)]);
+    let path = killed.state.journal_path(killed.tree.open("a/b").unwrap().id());
+    std::fs::write(&path, vec![0; JOURNAL_BYTES]).unwrap();
+    let moved_to = path.with_extension("unreadable");
+    let why = "not a journal of this program".into();
+    assert_eq!(killed.recover(), [RecoveredRun::Unreadable { why, moved_to }]);
+    assert_eq!(killed.journal_count(), 0);
+}
+
+#[test]
+fn what_can_not_be_written_stays_for_another_try() {
+    let killed = Killed::run(boot_id().unwrap(), &[intent(FOUND, OURS)]);
+    killed.tree.write("a/b/memory.max", "junk\n");
+    let run = killed.recover();
+    assert!(
+        matches!(&run[..], [RecoveredRun::Files(files)] if matches!(files[0].result, RecoveredValue::Failed { .. }))
+    );
+    assert_eq!(killed.journal_count(), 1);
+}

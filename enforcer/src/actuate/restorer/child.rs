@@ -1,0 +1,199 @@
+//! The restorer's own `main`.
+
+use super::{
+    ARGUMENT,
+    message::{MESSAGE_BYTES, Message, Notes},
+};
+use crate::actuate::{
+    journal::Journal,
+    limit_fd::LimitFd,
+    memory::lock_memory,
+    record::Record,
+    settle::{Ours, Settled, settle},
+};
+use enforcer_gate::{Limit, LimitFile};
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{MsgFlags, recv, send},
+    unistd::write,
+};
+use std::{
+    env,
+    ffi::OsString,
+    fs::File,
+    os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
+    path::PathBuf,
+    process::exit,
+    time::{Duration, Instant},
+};
+
+/// Has to be called first thing in `main` of every program that begins a [`Session`](crate::actuate::Session): when
+/// the process is the session's restorer, this does its work and does not return.
+pub fn run_restorer_if_asked() {
+    let mut arguments = env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == ARGUMENT) {
+        let settled = Restorer::start(arguments).is_some_and(Restorer::run);
+        exit(i32::from(!settled));
+    }
+}
+
+struct Restorer {
+    socket: OwnedFd,
+    /// Polls as readable once the session's process is dead: whoever else still holds its end of the socket.
+    session: Option<OwnedFd>,
+    deadline: Instant,
+    journal: File,
+    journal_path: PathBuf,
+    seed: u32,
+    next_record: u32,
+    high: Watched,
+    max: Watched,
+}
+
+/// One limit file and what the session does to it.
+struct Watched {
+    fd: LimitFd,
+    lowered: Option<(Limit, Ours)>,
+}
+
+impl Restorer {
+    fn start(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
+        ignore_signals();
+        let mut number = || arguments.next()?.to_str()?.parse::<i64>().ok();
+        let mut fds = [-1; 5];
+        for fd in &mut fds {
+            *fd = RawFd::try_from(number()?).ok()?;
+        }
+        let [socket, high, max, journal, refuge] = fds;
+        let seed = u32::try_from(number()?).ok()?;
+        let deadline = Duration::from_millis(u64::try_from(number()?).ok()?);
+        let session_pid = i32::try_from(number()?).ok()?;
+        let journal_path = PathBuf::from(arguments.next()?);
+        let moved = refuge < 0 || take(refuge).is_some_and(|fd| write(fd, b"0").is_ok());
+        let watched = |file, fd| take(fd).map(|fd| Watched { fd: LimitFd::from_fd(file, fd), lowered: None });
+        let restorer = Self {
+            socket: take(socket)?,
+            session: pidfd(session_pid),
+            deadline: Instant::now().checked_add(deadline)?,
+            journal: File::from(take(journal)?),
+            journal_path,
+            seed,
+            next_record: 0,
+            high: watched(LimitFile::High, high)?,
+            max: watched(LimitFile::Max, max)?,
+        };
+        let notes = Notes {
+            not_oom_exempt: std::fs::write("/proc/self/oom_score_adj", "-1000").is_err(),
+            not_locked: lock_memory().is_err(),
+            not_moved: !moved,
+        };
+        // Brings in the code that will have to run without waiting for a disk.
+        for watched in [&restorer.high, &restorer.max] {
+            settle(&watched.fd, Ours::default(), Limit::Max);
+        }
+        send(restorer.socket.as_raw_fd(), &[notes.encode()], MsgFlags::MSG_NOSIGNAL).ok()?;
+        Some(restorer)
+    }
+
+    /// Listens until there is something to do. `false`: something could not be put back; the journal stays.
+    fn run(mut self) -> bool {
+        loop {
+            match self.next() {
+                Some(Message::Lower { file, found, before, ours, next_record }) => {
+                    self.next_record = next_record;
+                    let written = Some(before).filter(|before| *before != found);
+                    let watched = match file {
+                        LimitFile::High => &mut self.high,
+                        LimitFile::Max => &mut self.max,
+                    };
+                    watched.lowered = Some((found, Ours { written, pending: Some(ours) }));
+                }
+                // The lock on the journal is the session's too: leave without undoing it.
+                Some(Message::Done) => return true,
+                None => return self.restore(),
+            }
+        }
+    }
+
+    /// The next message; `None` when the session is dead or out of time. What a dead session had sent is still read.
+    fn next(&self) -> Option<Message> {
+        loop {
+            let flags = [Some(&self.socket), self.session.as_ref()];
+            let mut fds: Vec<_> =
+                flags.into_iter().flatten().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            // Rounded up, or the last millisecond would spin.
+            let left = u32::try_from(left.as_millis().saturating_add(1)).unwrap_or(u32::MAX);
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            match poll(&mut fds, timeout) {
+                Err(Errno::EINTR) => continue,
+                Err(_) => return None,
+                Ok(_) => {}
+            }
+            let mut bytes = [0; MESSAGE_BYTES];
+            match recv(self.socket.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
+                Ok(MESSAGE_BYTES) => return Message::decode(&bytes),
+                // The deadline has not come: poll was woken for nothing, or its time-out was cut.
+                Err(Errno::EAGAIN) if !self.is_over(&fds) => {}
+                Err(Errno::EINTR) => {}
+                Ok(_) | Err(_) => return None,
+            }
+        }
+    }
+
+    fn is_over(&self, fds: &[PollFd<'_>]) -> bool {
+        let dead = fds.iter().skip(1).any(|fd| fd.any().unwrap_or(true));
+        dead || Instant::now() >= self.deadline
+    }
+
+    /// `memory.max` first: it can kill, `memory.high` only delays.
+    fn restore(self) -> bool {
+        let mut settled = Vec::with_capacity(2);
+        for watched in [&self.max, &self.high] {
+            if let Some((found, ours)) = watched.lowered {
+                settled.push((watched.fd.file(), found, settle(&watched.fd, ours, found)));
+            }
+        }
+        let Ok(lock) = Flock::lock(self.journal, FlockArg::LockExclusiveNonblock) else { return false };
+        let mut journal = Journal::resume(self.journal_path, lock, self.seed, self.next_record);
+        for (file, found, result) in settled {
+            let left = match result {
+                Settled::Restored | Settled::AsFound => found,
+                Settled::Superseded(now) => now,
+                Settled::Gone => continue,
+                Settled::Failed(_) => return false,
+            };
+            if journal.append(Record::Settled { file, left }, false).is_err() {
+                return false;
+            }
+        }
+        journal.close().is_ok()
+    }
+}
+
+fn take(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: F_GETFD only asks whether the number is open.
+    let open = unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0;
+    // SAFETY: it is open, was left open across exec for this process alone, and each number is taken once.
+    open.then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `None` where it is dead already, or the kernel has no pidfds: the socket tells as well.
+fn pidfd(pid: i32) -> Option<OwnedFd> {
+    if nix::unistd::getppid().as_raw() != pid {
+        return None;
+    }
+    // SAFETY: pidfd_open takes two numbers and touches no memory of ours.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    take(RawFd::try_from(fd).ok()?)
+}
+
+/// A service manager or a terminal that ends everything at once must not keep this process from its work.
+fn ignore_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+        // SAFETY: no handler is installed, the signal is only ignored.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}

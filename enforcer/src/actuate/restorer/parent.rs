@@ -1,0 +1,154 @@
+//! The session's side: starting the restorer and talking to it.
+
+use super::{
+    ARGUMENT,
+    message::{MESSAGE_BYTES, Message, Notes},
+};
+use crate::{
+    actuate::{ActuateError, journal::Journal, limit_fd::LimitFd},
+    cgroup::Cgroup,
+};
+use enforcer_gate::LimitFile;
+use nix::{
+    errno::Errno,
+    fcntl::OFlag,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair},
+};
+use std::{
+    os::{
+        fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd},
+        unix::process::CommandExt as _,
+    },
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+/// A process that has not said that it is ready by then has not started (emulated machines are slow).
+const READY_MS_MAX: u16 = 60_000;
+
+/// What a restorer needs.
+pub(in crate::actuate) struct Spawn<'a> {
+    pub(in crate::actuate) cgroup: &'a Cgroup,
+    pub(in crate::actuate) journal: &'a Journal,
+    pub(in crate::actuate) deadline: Duration,
+    /// This process is inside the cgroup, so the restorer has to leave it.
+    pub(in crate::actuate) move_out: bool,
+}
+
+/// A running restorer. Dropped without [`Self::done`], it acts as if this process had died.
+#[derive(Debug)]
+pub(in crate::actuate) struct Restorer {
+    child: Child,
+    socket: Option<OwnedFd>,
+}
+
+impl Restorer {
+    /// Starts it and waits until it is ready to act.
+    pub(in crate::actuate) fn spawn(spawn: &Spawn<'_>) -> Result<(Self, Notes), ActuateError> {
+        let system = |what| move |errno: Errno| ActuateError::system(what, errno);
+        let (ours, theirs) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
+                .map_err(system("make a socket pair"))?;
+        // Open files of its own: a write that blocks in this process must not hold up the restorer's.
+        let high = LimitFd::open(spawn.cgroup, LimitFile::High)?;
+        let max = LimitFd::open(spawn.cgroup, LimitFile::Max)?;
+        let refuge = if spawn.move_out { Some(refuge(spawn.cgroup)?) } else { None };
+        let journal = spawn.journal.as_fd().as_raw_fd();
+        let refuge_fd = refuge.as_ref().map_or(-1, std::os::fd::AsRawFd::as_raw_fd);
+        let inherited: [RawFd; 5] = [theirs.as_raw_fd(), high.raw(), max.raw(), journal, refuge_fd];
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(ARGUMENT);
+        command.args(inherited.map(|fd| fd.to_string()));
+        command.arg(spawn.journal.position().1.to_string());
+        command.arg(spawn.deadline.as_millis().to_string());
+        command.arg(std::process::id().to_string());
+        command.arg(spawn.journal.path());
+        command.env_clear().current_dir("/");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // SAFETY: between fork and exec only fcntl and setsid are called; both are async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                // A terminal's Ctrl-C goes to a whole session.
+                libc::setsid();
+                for fd in inherited.into_iter().filter(|fd| *fd >= 0) {
+                    Errno::result(libc::fcntl(fd, libc::F_SETFD, 0))?;
+                }
+                Ok(())
+            });
+        }
+        let child = command.spawn().map_err(|error| ActuateError::Restorer { why: error.to_string() })?;
+        drop(theirs);
+        let restorer = Self { child, socket: Some(ours) };
+        let notes = restorer.wait_ready()?;
+        Ok((restorer, notes))
+    }
+
+    fn wait_ready(&self) -> Result<Notes, ActuateError> {
+        let Some(socket) = &self.socket else { return Ok(Notes::default()) };
+        let failed = |why: &str| ActuateError::Restorer { why: why.into() };
+        let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+        loop {
+            match poll(&mut fds, PollTimeout::from(READY_MS_MAX)) {
+                Ok(0) => return Err(failed("it did not get ready in time")),
+                Ok(_) => break,
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(ActuateError::system("wait for the restorer", errno)),
+            }
+        }
+        let mut bytes = [0; 1];
+        match recv(socket.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
+            Ok(1) => Ok(Notes::decode(bytes[0])),
+            Ok(_) | Err(_) => Err(failed(
+                "it ended at once; the program must call run_restorer_if_asked first thing in main",
+            )),
+        }
+    }
+
+    /// Its process id.
+    pub(in crate::actuate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Hands it a message; it is the kernel's from then on, whatever happens to this process.
+    pub(in crate::actuate) fn tell(&self, message: Message) -> Result<(), Errno> {
+        let Some(socket) = &self.socket else { return Err(Errno::EPIPE) };
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        loop {
+            match send(socket.as_raw_fd(), &message.encode(), flags) {
+                Ok(MESSAGE_BYTES) => return Ok(()),
+                Ok(_) => return Err(Errno::EMSGSIZE),
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Whether it has ended: killed, or at its deadline.
+    pub(in crate::actuate) fn is_gone(&self) -> bool {
+        let Some(socket) = &self.socket else { return true };
+        let mut fds = [PollFd::new(socket.as_fd(), PollFlags::empty())];
+        // POLLHUP is reported unasked.
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(count) if count > 0)
+    }
+
+    /// Sends it home and waits until it has gone.
+    pub(in crate::actuate) fn done(self) {
+        // It may have acted on its deadline already; then it is gone, which is as well.
+        let _ = self.tell(Message::Done);
+    }
+}
+
+impl Drop for Restorer {
+    fn drop(&mut self) {
+        drop(self.socket.take());
+        // It ends within one restore: it waits for nothing but the files. Its result is in the journal.
+        let _ = self.child.wait();
+    }
+}
+
+/// Somewhere outside of the cgroup that this process is in.
+fn refuge(cgroup: &Cgroup) -> Result<OwnedFd, ActuateError> {
+    let root = Cgroup::open_in(cgroup.mount(), cgroup.mount().point())?;
+    Ok(root.open_file("cgroup.procs", OFlag::O_WRONLY)?)
+}

@@ -1,0 +1,161 @@
+//! Where journals live.
+
+use super::{ActuateError, record::JOURNAL_BYTES};
+use enforcer_gate::CgroupId;
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
+use std::{
+    fs::{DirBuilder, File, OpenOptions},
+    io::Read as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+/// Used where no other is named.
+pub const STATE_DIR_DEFAULT: &str = "/var/lib/enforcer";
+
+/// Most journals that are looked through.
+pub(super) const JOURNAL_COUNT_MAX: usize = 4096;
+
+/// A folder for journals: one file for each cgroup that is being worked on, or was when its process was killed.
+#[derive(Debug, Clone)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+/// A journal's file with what was in it.
+#[derive(Debug)]
+pub(super) struct JournalFile {
+    pub(super) path: PathBuf,
+    pub(super) bytes: Vec<u8>,
+    /// Ours to settle, where no living process holds it.
+    pub(super) lock: Option<Flock<File>>,
+}
+
+impl StateDir {
+    /// Opens the folder and makes it (for its owner alone) where it is missing.
+    ///
+    /// Fails with [`ActuateError::StateDir`], saying what to do.
+    pub fn open(path: &Path) -> Result<Self, ActuateError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|source| ActuateError::state(path, "make", source))?;
+        Ok(Self { path: path.into() })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn journal_path(&self, cgroup: CgroupId) -> PathBuf {
+        self.path.join(format!("{:016x}.journal", cgroup.get()))
+    }
+
+    /// Keeps everyone else from starting or settling work while it is held.
+    pub(super) fn lock(&self) -> Result<Flock<File>, ActuateError> {
+        let path = self.path.join("lock");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|source| ActuateError::state(&path, "open", source))?;
+        let mut file = file;
+        loop {
+            match Flock::lock(file, FlockArg::LockExclusive) {
+                Ok(lock) => return Ok(lock),
+                Err((again, Errno::EINTR)) => file = again,
+                Err((_, errno)) => return Err(ActuateError::state(path, "lock", errno)),
+            }
+        }
+    }
+
+    /// Every journal, in the order of their names.
+    pub(super) fn journals(&self) -> Result<Vec<JournalFile>, ActuateError> {
+        let list = |source| ActuateError::state(&self.path, "list", source);
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(&self.path).map_err(list)? {
+            let path = entry.map_err(list)?.path();
+            if path.extension().is_some_and(|extension| extension == "journal") {
+                if paths.len() == JOURNAL_COUNT_MAX {
+                    return Err(ActuateError::TooManyJournals {
+                        path: self.path.clone(),
+                        count_max: JOURNAL_COUNT_MAX,
+                    });
+                }
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        let read = paths.into_iter().map(JournalFile::read);
+        read.filter_map(Result::transpose).collect()
+    }
+}
+
+impl JournalFile {
+    /// `None` where it was removed meanwhile.
+    fn read(path: PathBuf) -> Result<Option<Self>, ActuateError> {
+        let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
+        let mut file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(ActuateError::state(path, "open", source)),
+        };
+        let mut bytes = Vec::with_capacity(JOURNAL_BYTES);
+        let bound = JOURNAL_BYTES as u64;
+        let read = file.by_ref().take(bound).read_to_end(&mut bytes);
+        read.map_err(|source| ActuateError::state(&path, "read", source))?;
+        let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Some(lock),
+            Err((_, Errno::EWOULDBLOCK)) => None,
+            Err((_, errno)) => return Err(ActuateError::state(path, "lock", errno)),
+        };
+        Ok(Some(Self { path, bytes, lock }))
+    }
+}
+
+/// This boot's id.
+pub(super) fn boot_id() -> Result<[u8; 16], ActuateError> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ActuateError::system("read the boot id", source))?;
+    parse_boot_id(&text).ok_or_else(|| ActuateError::system("read the boot id", Errno::EBADMSG))
+}
+
+fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
+    let digits: Vec<u8> = text.trim_end().bytes().filter(|byte| *byte != b'-').collect();
+    let mut id = [0; 16];
+    if digits.len() != 32 {
+        return None;
+    }
+    for (byte, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boot_ids_are_uuids() {
+        let id = parse_boot_id("00010203-0405-0607-0809-0a0b0c0d0e0f\n").unwrap();
+        assert_eq!(id, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+        for wrong in ["", "0001", "zz010203-0405-0607-0809-0a0b0c0d0e0f"] {
+            assert_eq!(parse_boot_id(wrong), None);
+        }
+        assert_eq!(boot_id().unwrap(), boot_id().unwrap());
+    }
+
+    #[test]
+    fn a_folder_that_can_not_be_made_says_what_to_do() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = StateDir::open(&file.path().join("below")).unwrap_err();
+        assert!(error.to_string().contains("--state-dir"), "{error}");
+    }
+}
