@@ -8,7 +8,7 @@ use nix::{
     unistd::write,
 };
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
     path::PathBuf,
 };
 
@@ -28,6 +28,12 @@ pub enum Stall {
 pub struct PressureTrigger {
     fd: OwnedFd,
     path: PathBuf,
+}
+
+impl AsRawFd for PressureTrigger {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
 }
 
 impl PressureTrigger {

@@ -1,0 +1,6 @@
+//! What tests, demo and benchmarks on a real kernel share: cgroups that clean up after themselves, workloads,
+//! and a test list that can skip with a reason.
+
+pub mod case;
+pub mod scratch;
+pub mod workload;

@@ -1,0 +1,42 @@
+//! Building what goes into a guest: static programs.
+
+use crate::run;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The one target whose programs run in a guest.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// Programs that go into every guest's `/bin`; each is a package of that name.
+pub(crate) const PROGRAMS: [&str; 2] = ["enforcer-vm-tests", "enforcer-workload"];
+/// The VM tier's runner.
+pub(crate) const VM_TESTS: &str = "enforcer-vm-tests";
+/// The guest's process 1.
+pub(crate) const INIT: &str = "enforcer-test-init";
+
+/// Where this repository lies.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Builds every guest program and returns their folder.
+///
+/// Static, for the guest has no libraries; in a target folder of their own, so that these flags and those of
+/// the host's build don't undo each other.
+pub(crate) fn guest_programs() -> Result<PathBuf> {
+    println!("    building the guest's programs");
+    let target = target_folder().join("guest");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root()).args(["build", "--quiet", "--release", "--target", TARGET]);
+    cargo.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    for package in PROGRAMS.iter().chain([&INIT]) {
+        cargo.args(["--package", package]);
+    }
+    run::checked(&mut cargo).context("build the guest's programs")?;
+    Ok(target.join(TARGET).join("release"))
+}
+
+/// Cargo's target folder, as this command itself was built with.
+pub(crate) fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}

@@ -1,0 +1,179 @@
+//! `cargo xtask test`: every tier, and the counts at the end.
+
+use crate::guest::{Boot, Kit};
+use crate::kernels::{self, KERNELS, Kernel, Tier};
+use crate::{build, setup};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Which tests to run.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Only this kernel of the list in xtask/src/kernels.rs, in full.
+    #[arg(long)]
+    kernel: Option<String>,
+    /// Only tests whose name contains this.
+    #[arg(long)]
+    filter: Option<String>,
+    /// Only what needs no VM.
+    #[arg(long, conflicts_with_all = ["kernel", "guest_only"])]
+    host_only: bool,
+    /// Only what needs a VM.
+    #[arg(long)]
+    guest_only: bool,
+}
+
+/// What test runners counted.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+
+    /// libtest's closing line, or the one of the VM tier.
+    fn of_line(line: &str) -> Option<Self> {
+        let text = match line.strip_prefix("test result: ") {
+            Some(rest) => rest.split_once(". ")?.1,
+            None => line,
+        };
+        let mut counts = Self::default();
+        let mut found = false;
+        for part in text.split([';', ',']) {
+            let (number, what) = part.trim().split_once(' ')?;
+            let number = number.parse::<usize>();
+            match (number, what) {
+                (Ok(number), "passed") => (counts.passed, found) = (number, true),
+                (Ok(number), "failed") => counts.failed = number,
+                (Ok(number), "skipped" | "ignored") => counts.skipped = number,
+                _ => {}
+            }
+        }
+        found.then_some(counts)
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<i32> {
+    let mut total = Counts::default();
+    let mut summary = Vec::new();
+    if options.kernel.is_none() && !options.guest_only {
+        println!("== host");
+        setup::build()?;
+        let counts = host(options.filter.as_deref())?;
+        summary.push(("host".to_owned(), counts));
+    }
+    if !options.host_only {
+        let kit = Kit::ready()?;
+        for kernel in chosen(options.kernel.as_deref())? {
+            summary.push(guest(&kit, kernel, options)?);
+        }
+    }
+    println!("\n== summary");
+    for (name, counts) in &summary {
+        println!(
+            "{name:<32} {:>5} passed {:>3} failed {:>3} skipped",
+            counts.passed, counts.failed, counts.skipped
+        );
+        total.add(*counts);
+    }
+    println!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped);
+    Ok(i32::from(total.failed > 0 || total.passed == 0))
+}
+
+fn chosen(name: Option<&str>) -> Result<Vec<&'static Kernel>> {
+    match name {
+        Some(name) => Ok(vec![kernels::find(name)?]),
+        None => Ok(KERNELS.iter().collect()),
+    }
+}
+
+/// `cargo test` over the workspace; what it prints is passed on and counted.
+fn host(filter: Option<&str>) -> Result<Counts> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(build::root()).args([
+        "test",
+        "--quiet",
+        "--workspace",
+        "--no-fail-fast",
+        "--exclude",
+        build::VM_TESTS,
+    ]);
+    if let Some(filter) = filter {
+        cargo.arg("--").arg(filter);
+    }
+    let mut child = cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("start cargo test")?;
+    let stdout = child.stdout.take().context("cargo test has no output")?;
+    let mut counts = Counts::default();
+    for line in BufReader::new(stdout).lines() {
+        let line = line?;
+        println!("{line}");
+        counts.add(Counts::of_line(&line).unwrap_or_default());
+    }
+    let status = child.wait()?;
+    if !status.success() && counts.failed == 0 {
+        // It did not build, or a runner died: that is a failure that no runner counted.
+        counts.failed = 1;
+    }
+    Ok(counts)
+}
+
+fn guest(kit: &Kit, kernel: &Kernel, options: &Options) -> Result<(String, Counts)> {
+    let unpacked = kernel.unpacked()?;
+    let full = kernel.tier == Tier::Full || options.kernel.is_some();
+    let tier = if full { "full" } else { "smoke" };
+    println!("\n== {} ({tier})", unpacked.release);
+    let mut boot = Boot::new(&["/bin/busybox", "env"]);
+    boot.job.push(format!("ENFORCER_TIER={tier}"));
+    boot.job.push(format!("/bin/{}", build::VM_TESTS));
+    boot.job.push("--color=never".into());
+    boot.job.extend(options.filter.clone());
+    boot.time_out = Duration::from_secs(1800);
+    let mut counts = None;
+    let ended = kit.boot(&unpacked, boot, |line| {
+        println!("{line}");
+        counts = Counts::of_line(line).or(counts);
+    });
+    let counts = match (ended, counts) {
+        (Ok(ended), Some(counts)) => {
+            println!("[launch to power-off {:.1} s]", ended.took.as_secs_f64());
+            counts
+        }
+        (Ok(ended), None) => {
+            println!("the guest's runner gave no counts, exit status {}", ended.status);
+            Counts { failed: 1, ..Counts::default() }
+        }
+        (Err(error), _) => {
+            println!("{error:#}");
+            Counts { failed: 1, ..Counts::default() }
+        }
+    };
+    Ok((format!("{} ({tier})", unpacked.release), counts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_both_runners() {
+        let libtest = "test result: FAILED. 12 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.1s";
+        assert_eq!(Counts::of_line(libtest), Some(Counts { passed: 12, failed: 1, skipped: 2 }));
+        assert_eq!(
+            Counts::of_line("3 passed, 0 failed, 4 skipped"),
+            Some(Counts { passed: 3, failed: 0, skipped: 4 })
+        );
+        for other in ["", "running 3 tests", "test a ... ok", "12 passed the gate"] {
+            assert_eq!(Counts::of_line(other), None, "{other:?}");
+        }
+    }
+}
