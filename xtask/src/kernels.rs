@@ -116,6 +116,7 @@ fn index(folder: &Path, modules: &Path, release: &str) -> Result<()> {
 
 /// Every number in a name, for an order in which 6.12.9 comes before 6.12.10.
 fn version(name: &str) -> Vec<u64> {
+    let name = name.split("-cloud").next().unwrap_or(name);
     let numbers = name.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
     numbers.map(|part| part.parse().unwrap_or(u64::MAX)).collect()
 }
