@@ -50,7 +50,8 @@ pub struct Terms {
     pub hugetlb: Bytes,
     /// Page cache that has to be written first.
     pub dirty: Bytes,
-    /// Clean page cache that `memory.min` or `memory.low` of a descendant keeps.
+    /// Clean page cache, and memory that swap could take, that `memory.min` or `memory.low` of a
+    /// descendant keeps.
     pub protected: Bytes,
     /// Mapped file pages (programs, libraries) without which the workload thrashes.
     pub working_set: Bytes,
@@ -91,7 +92,7 @@ impl Terms {
             term("sock", self.sock, "network buffers"),
             term("hugetlb", self.hugetlb, "hugetlbfs pages charged here"),
             term("dirty", self.dirty, "page cache that has to be written first"),
-            term("protected", self.protected, "page cache kept by memory.min or memory.low below"),
+            term("protected", self.protected, "kept from reclaim by memory.min or memory.low below"),
             term("working_set", self.working_set, "mapped file pages (programs, libraries) in use"),
             term("unattributed", self.unattributed, "charged, but in none of the kernel's counters"),
         ]
@@ -137,9 +138,11 @@ impl Floor {
         let cache = cache.saturating_sub(locked_cache);
         let dirty = stat.file_dirty.saturating_add(stat.file_writeback).min(cache);
         let cache = cache.saturating_sub(dirty);
-        let protected = sample.protection.min.saturating_add(sample.protection.low).min(cache);
-        let cache = cache.saturating_sub(protected);
         let working_set = working_set(stat, usage, refaulted).min(cache);
+        let cache = cache.saturating_sub(working_set);
+        let swap_freed = anon_freed.saturating_add(shmem_freed);
+        let protection = sample.protection.min.saturating_add(sample.protection.low);
+        let protected = protection.min(cache.saturating_add(swap_freed));
 
         let terms = Terms {
             anon: anon_evictable.saturating_sub(anon_freed),
@@ -156,10 +159,9 @@ impl Floor {
         };
         let reclaimable = file_lists
             .saturating_sub(dirty)
-            .saturating_sub(protected)
             .saturating_add(slab_freed)
-            .saturating_add(anon_freed)
-            .saturating_add(shmem_freed);
+            .saturating_add(swap_freed)
+            .saturating_sub(protected);
         let bytes = Self::total(&terms, usage, reclaimable);
         Self { bytes, terms, usage, reclaimable }
     }

@@ -113,7 +113,8 @@ pub struct Pressure {
     pub full_total: Micros,
 }
 
-/// Memory of descendants that reclaim aimed at this cgroup will not, or only at last, take.
+/// Memory of descendants that reclaim aimed at this cgroup could take, but will not, or only at last.
+/// What it could not take anyway (anonymous memory without swap, locked memory) is not in here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Protection {

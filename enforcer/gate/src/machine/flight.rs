@@ -1,14 +1,25 @@
 //! The commands on their way: at most one, except that a restore takes another's place.
 
-use crate::{Action, Command, CommandId, Instant};
+use crate::{Action, Command, CommandId, Instant, Micros};
 
 /// One command and when its outcome is due.
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
     pub(super) command: Command,
     pub(super) due: Instant,
+    /// How long it may take from when it is fetched; `None`: until `due`, whenever that is.
+    span: Option<Micros>,
     /// The shrink that it belongs to; outcomes for an earlier one only free the slot.
     pub(super) run: u64,
+}
+
+/// When an outcome is due.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Due {
+    /// So long after the command was fetched.
+    Within(Micros),
+    /// Then.
+    At(Instant),
 }
 
 /// The commands of one gate.
@@ -21,20 +32,28 @@ pub(super) struct Flight {
 
 impl Flight {
     /// Queues a command; it takes the place of one that was not fetched yet.
-    pub(super) fn push(&mut self, action: Action, due: Instant, run: u64) {
+    pub(super) fn push(&mut self, action: Action, due: Due, now: Instant, run: u64) {
         self.last_id = self.last_id.saturating_add(1);
         let command = Command { id: CommandId(self.last_id), action };
-        self.waiting = Some(Slot { command, due, run });
+        let (due, span) = match due {
+            Due::Within(span) => (now.after(span), Some(span)),
+            Due::At(due) => (due, None),
+        };
+        self.waiting = Some(Slot { command, due, span, run });
     }
 
     /// The next command to carry out.
-    pub(super) fn poll(&mut self) -> Option<Command> {
+    pub(super) fn poll(&mut self, now: Instant) -> Option<Command> {
         let slot = self.waiting.as_ref()?;
         let supersedes = matches!(slot.command.action, Action::Restore { .. });
         if self.flying.is_some() && !supersedes {
             return None;
         }
-        self.flying = self.waiting.take();
+        self.flying = self.waiting.take().map(|slot| {
+            // It may have waited for another shrink's command: its own time begins now.
+            let due = slot.span.map_or(slot.due, |span| now.after(span));
+            Slot { due, ..slot }
+        });
         self.flying.as_ref().map(|slot| slot.command.clone())
     }
 

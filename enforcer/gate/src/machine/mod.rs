@@ -35,7 +35,7 @@ use crate::{
 use alloc::format;
 use back_off::{BackOffs, kind_of};
 use committing::Committing;
-use flight::{Flight, Slot};
+use flight::{Due, Flight, Slot};
 use restoring::Restoring;
 use run::{OBSERVE_DEADLINE, Run};
 use stage::{Stage, Step};
@@ -179,7 +179,7 @@ impl Gate {
     /// The next thing to do. `Restore` takes the place of a command in flight, whose outcome is ignored
     /// from then on; everything else waits until nothing is in flight.
     pub fn poll_command(&mut self) -> Option<Command> {
-        self.flight.poll()
+        self.flight.poll(self.now)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called: `Some` in every state but Idle
@@ -392,19 +392,19 @@ impl Gate {
     fn push(&mut self, action: Action, now: Instant) {
         let Some(run) = &mut self.run else { return };
         let due = match &action {
-            Action::Observe => now.after(OBSERVE_DEADLINE),
-            Action::Reclaim { .. } | Action::Restore { .. } => run.deadline,
+            Action::Observe => Due::Within(OBSERVE_DEADLINE),
+            Action::Reclaim { .. } | Action::Restore { .. } => Due::At(run.deadline),
             Action::SetBrake { high } => {
                 run.high_written = Some(*high);
-                now.after(self.policy.commit_deadline)
+                Due::Within(self.policy.commit_deadline)
             }
             Action::Commit { .. } => {
                 run.max_written = true;
-                now.after(self.policy.commit_deadline)
+                Due::Within(self.policy.commit_deadline)
             }
         };
         run.wake = None;
-        self.flight.push(action, due, run.number);
+        self.flight.push(action, due, now, run.number);
     }
 
     fn finish(&mut self, verdict: Verdict, now: Instant) {

@@ -173,7 +173,7 @@ impl Run {
             }
             Stage::Trial(window) => {
                 self.stage = Stage::Trial(window);
-                let next = Stage::Committing(Committing::default());
+                let next = Step::Go(Stage::Committing(Committing::default()));
                 self.braked(window, next, policy, now)
             }
             Stage::Committing(committing) => {
@@ -185,12 +185,12 @@ impl Run {
             }
             Stage::Watching(window) => {
                 self.stage = Stage::Watching(window);
-                let restoring = Restoring::new(
-                    Verdict::Committed,
-                    self.high_written.and(self.found).map(|found| found.high),
-                    None,
-                );
-                self.braked(window, Stage::Restoring(restoring), policy, now)
+                let high = self.high_written.and(self.found).map(|found| found.high);
+                let next = match high {
+                    Some(_) => Step::Go(Stage::Restoring(Restoring::new(Verdict::Committed, high, None))),
+                    None => Step::Finish(Verdict::Committed),
+                };
+                self.braked(window, next, policy, now)
             }
             Stage::Restoring(restoring) => {
                 let step = Step::Act(restoring.action());
@@ -201,13 +201,13 @@ impl Run {
     }
 
     /// Trial or watch: an alarm ends it, the window's end leads on.
-    fn braked(&mut self, window: Window, next: Stage, policy: &Policy, now: Instant) -> Step {
+    fn braked(&mut self, window: Window, next: Step, policy: &Policy, now: Instant) -> Step {
         if let Some(reason) = alarm(self, policy) {
             return Step::Stop(reason);
         }
         let end = window.end.unwrap_or(self.deadline);
         if end <= now || !self.populated {
-            return Step::Go(next);
+            return next;
         }
         Step::Observe(now.after(policy.sample_interval).min(end))
     }
