@@ -6,6 +6,8 @@ pub mod actuate;
 pub mod cgroup;
 pub mod cli;
 pub mod duration;
+pub mod node;
+pub mod observe;
 pub mod probe;
 pub mod quantity;
 pub mod shrink;

@@ -1,5 +1,8 @@
 //! The `enforcer` command.
 
-fn main() {
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
     enforcer::actuate::run_restorer_if_asked();
+    enforcer::cli::main(std::env::args_os())
 }

@@ -1,1 +1,88 @@
 //! The command line: one module a command.
+//!
+//! Exit codes: 0 done, 1 failed, 2 refused by the gate, 64 usage or configuration, 69 the node lacks something.
+
+mod certificate;
+mod check;
+mod completions;
+mod failure;
+mod floor;
+mod json;
+mod man;
+mod options;
+mod record;
+mod replay;
+mod table;
+
+use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+pub use failure::{Exit, Failure};
+use std::{ffi::OsString, io::Write as _, process::ExitCode};
+
+/// Lowers memory limits of running cgroups without killing what runs in them.
+#[derive(Debug, Parser)]
+#[command(name = "enforcer", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 refused by the gate, 64 usage or configuration, \
+                        69 the node lacks something (enforcer check says what).")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(check::Options),
+    Floor(floor::Options),
+    Record(record::Options),
+    Replay(replay::Options),
+    Completions(completions::Options),
+    Man(man::Options),
+}
+
+/// Runs the command that `args` name (the program's own name first), and says how it ended.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    // Wanted even where the rest of the command line makes no sense.
+    let json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
+    let result = match Cli::try_parse_from(args) {
+        Ok(cli) => run(cli.command),
+        Err(error) if error.exit_code() == 0 => {
+            // Help and version, asked for; a reader that has gone is no reason to fail.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            return Exit::Usage.into();
+        }
+        Err(error) => Err(failure::usage(&error)),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            failure.print(json);
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Check(options) => check::run(&options),
+        Command::Floor(options) => floor::run(&options),
+        Command::Record(options) => record::run(&options),
+        Command::Replay(options) => replay::run(&options),
+        Command::Completions(options) => completions::run(&options),
+        Command::Man(options) => man::run(&options),
+    }
+}
+
+/// Prints on standard output. A reader that has gone is no reason to fail, and none to panic.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// The whole command line as clap knows it: for completions and man pages.
+fn grammar() -> clap::Command {
+    Cli::command()
+}

@@ -20,8 +20,7 @@ pub enum RehearseError<E> {
     Empty,
     /// The trace ends before the gate's window.
     #[error(
-        "the trace is too short: it covers {}, and the window to observe is {}; record longer or give a shorter \
-         --observe",
+        "the trace is too short: it covers {}, and the window to observe is {}",
         crate::duration::approximate(*covers),
         crate::duration::approximate(*window)
     )]

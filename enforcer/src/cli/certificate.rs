@@ -1,0 +1,115 @@
+//! A certificate as a table for people. No I/O.
+
+use super::table::{Align, table};
+use crate::{
+    cgroup::shown,
+    duration::approximate as time,
+    quantity::{approximate, exact},
+};
+use enforcer_gate::{Bytes, Certificate, Floor, Headroom, Limit, Peak, Term};
+use std::{fmt::Write as _, path::Path};
+
+/// The whole certificate.
+pub(super) fn render(cgroup: &Path, certificate: &Certificate) -> String {
+    let mut text = String::new();
+    let Certificate { target, policy, stall, deltas, .. } = certificate;
+    let previous = certificate.previous_max.map_or("unknown".into(), limit);
+    // Writing to a String can't fail, here and below.
+    let _ = writeln!(text, "{}: {previous} -> {}", shown(cgroup), exact(*target));
+    let mut rows = vec![["verdict".into(), certificate.verdict.to_string()]];
+    let mut row = |name: &str, value: String| rows.push([name.into(), value]);
+    if let Some(safe) = certificate.safe_minimum {
+        row("safe minimum", format!("{} ({})", approximate(safe), exact(safe)));
+    }
+    if let Some(high) = certificate.previous_high {
+        let brake = certificate.brake.map_or("none".into(), limit);
+        row("memory.high", format!("{} as found; brake {brake}", limit(high)));
+    }
+    if let Some(Peak { window, samples, before_end, .. }) = certificate.peak {
+        let (window, before) = (time(window), time(before_end));
+        row("observed", format!("{window}, {samples} readings; the peak came {before} before the last"));
+        row("growth", format!("{}/s at the fastest", approximate(certificate.growth_per_second)));
+    }
+    row(
+        "stall added",
+        format!(
+            "some {} of {}, full {} of {} (budget)",
+            time(stall.some_total),
+            time(policy.stall.some_total),
+            time(stall.full_total),
+            time(policy.stall.full_total)
+        ),
+    );
+    if !certificate.reclaim.is_empty() {
+        let steps = certificate.reclaim.len() as u64 + certificate.reclaim_dropped;
+        let freed: Bytes = certificate.reclaim.iter().map(|step| step.freed).sum();
+        let stalled = time(stall.reclaim_stall_per_mib);
+        row("reclaimed", format!("{} in {steps} steps, {stalled} of stall per MiB", approximate(freed)));
+    }
+    let counts: Vec<_> = [
+        ("high", deltas.high),
+        ("max", deltas.max),
+        ("oom", deltas.oom),
+        ("oom_kill", deltas.oom_kill),
+        ("file refaults", deltas.refault_file.get() / enforcer_gate::PAGE_SIZE),
+        ("anon refaults", deltas.refault_anon.get() / enforcer_gate::PAGE_SIZE),
+    ]
+    .into_iter()
+    .filter(|(_, count)| *count > 0)
+    .map(|(name, count)| format!("{name} {count}"))
+    .collect();
+    row("events", if counts.is_empty() { "none".into() } else { counts.join(", ") });
+    let states: Vec<_> = certificate.states.iter().map(|s| format!("{} {}", s.state, time(s.took))).collect();
+    row("states", states.join(", "));
+    text.push_str(&table(2, [Align::Left; 2], &rows));
+    if let Some(peak) = &certificate.peak {
+        let last = certificate.floor.unwrap_or(peak.floor);
+        text.push_str(&floor(&peak.floor, &last));
+    }
+    if let Some(headroom) = &certificate.headroom {
+        let _ = writeln!(text, "  headroom at {} (the greatest counts)", exact(*target));
+        text.push_str(&terms(headroom));
+    }
+    for note in &certificate.notes {
+        let _ = writeln!(text, "  note: {}", shown(note));
+    }
+    if certificate.notes_dropped > 0 {
+        let _ = writeln!(text, "  note: {} more did not fit", certificate.notes_dropped);
+    }
+    text
+}
+
+/// A floor by term, at its peak and at the last reading.
+pub(super) fn floor(peak: &Floor, last: &Floor) -> String {
+    let [at_peak, at_last] = [peak, last].map(|floor| floor.terms.list());
+    let mut rows = vec![["floor".into(), "peak".into(), "last".into(), String::new()]];
+    for (peak, last) in at_peak.iter().zip(&at_last) {
+        if peak.bytes > Bytes::ZERO || last.bytes > Bytes::ZERO {
+            let name = format!("  {}", peak.name);
+            rows.push([name, approximate(peak.bytes), approximate(last.bytes), peak.meaning.into()]);
+        }
+    }
+    let mut total = |name: &str, value: fn(&Floor) -> Bytes, meaning: &str| {
+        rows.push([name.into(), approximate(value(peak)), approximate(value(last)), meaning.into()]);
+    };
+    total("= floor", |floor| floor.bytes, "what stays, whatever reclaim does");
+    total("  usage", |floor| floor.usage, "memory.current");
+    total("  reclaimable", |floor| floor.reclaimable, "clean cache and what swap can take");
+    table(2, [Align::Left, Align::Right, Align::Right, Align::Left], &rows)
+}
+
+/// The headroom by term.
+pub(super) fn terms(headroom: &Headroom) -> String {
+    let line = |term: &Term| [format!("  {}", term.name), approximate(term.bytes), term.meaning.into()];
+    let mut rows: Vec<_> = headroom.list().iter().map(line).collect();
+    rows.push(["= headroom".into(), approximate(headroom.bytes), String::new()]);
+    table(2, [Align::Left, Align::Right, Align::Left], &rows)
+}
+
+/// A limit for people.
+pub(super) fn limit(limit: Limit) -> String {
+    match limit {
+        Limit::Bytes(bytes) => approximate(bytes),
+        Limit::Max => "max".into(),
+    }
+}

@@ -1,0 +1,204 @@
+//! How a command ends that could not be carried out: what failed, on what, why, what to do.
+
+use super::json;
+use crate::{
+    cgroup::{CgroupError, shown},
+    node::{Facts, Need, State, judge},
+};
+use serde::Serialize;
+use std::{fmt::Write as _, io::Write as _, process::ExitCode};
+
+/// The exit codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done,
+    /// Failed.
+    Failed,
+    /// Refused, or taken back, by the gate.
+    Refused,
+    /// Wrong usage or configuration (`EX_USAGE` of sysexits.h).
+    Usage,
+    /// The node lacks something (`EX_UNAVAILABLE` of sysexits.h).
+    Unsupported,
+}
+
+impl Exit {
+    /// The number.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Refused => 2,
+            Self::Usage => 64,
+            Self::Unsupported => 69,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Why a command could not be carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// How the program ends.
+    pub exit: Exit,
+    /// What failed, as in "can't read the floor of".
+    pub what: String,
+    /// On what; empty where it is plain.
+    pub on: String,
+    /// Every reason, each with what to do about it.
+    pub reasons: Vec<Reason>,
+}
+
+/// One reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// Why.
+    pub why: String,
+    /// What to do; empty where there is nothing to do.
+    #[serde(rename = "do", skip_serializing_if = "String::is_empty")]
+    pub todo: String,
+}
+
+/// As JSON.
+#[derive(Serialize)]
+struct Fields<'a> {
+    error: Error<'a>,
+}
+
+#[derive(Serialize)]
+struct Error<'a> {
+    exit: u8,
+    what: &'a str,
+    on: &'a str,
+    reasons: &'a [Reason],
+}
+
+impl Failure {
+    /// A failure with one reason. `on` is escaped here; the rest has to be fit to print.
+    pub fn new(
+        exit: Exit,
+        what: &str,
+        on: impl AsRef<std::path::Path>,
+        why: &dyn std::fmt::Display,
+        todo: impl Into<String>,
+    ) -> Self {
+        let reason = Reason { why: why.to_string(), todo: todo.into() };
+        Self { exit, what: what.into(), on: shown(on), reasons: vec![reason] }
+    }
+
+    /// From an error of a cgroup.
+    pub fn cgroup(what: &str, on: impl AsRef<std::path::Path>, error: &CgroupError) -> Self {
+        let (exit, todo) = match error {
+            CgroupError::NoMemoryController { .. } => {
+                (Exit::Unsupported, "enforcer check says what this node has".into())
+            }
+            CgroupError::BadPath { .. } => (Exit::Usage, String::new()),
+            CgroupError::NoMemoryFiles { .. } => (
+                Exit::Usage,
+                "name a cgroup with a memory limit: find /sys/fs/cgroup -name memory.max lists them".into(),
+            ),
+            CgroupError::Gone { .. } => (Exit::Failed, "look whether the container still runs".into()),
+            CgroupError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                (Exit::Unsupported, "run it as root: sudo enforcer ...".into())
+            }
+            CgroupError::Io { .. }
+            | CgroupError::Malformed { .. }
+            | CgroupError::TooLong { .. }
+            | CgroupError::TooManyDescendants { .. } => (Exit::Failed, String::new()),
+        };
+        Self::new(exit, what, on, error, todo)
+    }
+
+    /// Prints it on standard error.
+    pub fn print(&self, json: bool) {
+        // Nobody is left to be told where standard error is closed.
+        let _ = std::io::stderr().lock().write_all(self.render(json).as_bytes());
+    }
+
+    fn render(&self, json: bool) -> String {
+        if json {
+            let Self { exit, what, on, reasons } = self;
+            return json::line(&Fields { error: Error { exit: exit.code(), what, on, reasons } });
+        }
+        let blank = if self.on.is_empty() { "" } else { " " };
+        let mut text = format!("error: {}{blank}{}\n", self.what, self.on);
+        for Reason { why, todo } in &self.reasons {
+            // Writing to a String can't fail.
+            let _ = writeln!(text, "  {why}");
+            if !todo.is_empty() {
+                let _ = writeln!(text, "    -> {todo}");
+            }
+        }
+        text
+    }
+}
+
+/// Fails with everything of `needs` that this node lacks.
+pub(super) fn require(what: &str, on: impl AsRef<std::path::Path>, needs: &[Need]) -> Result<(), Failure> {
+    let findings = judge(&Facts::gather());
+    let reasons: Vec<_> = findings
+        .into_iter()
+        .filter(|finding| finding.state == State::Missing && needs.contains(&finding.need))
+        .map(|finding| Reason {
+            why: format!("{}: {}", finding.need.title(), finding.found),
+            todo: finding.todo,
+        })
+        .collect();
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    Err(Failure { exit: Exit::Unsupported, what: what.into(), on: shown(on), reasons })
+}
+
+/// From what clap says of a command line: what is wrong, then how it is right.
+pub(super) fn usage(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(shown).collect();
+    let advice = ["Usage:", "tip:", "For more information"];
+    let is_advice = |line: &String| advice.iter().any(|word| line.starts_with(word));
+    let (wrong, right) = lines.split_at(lines.iter().position(is_advice).unwrap_or(lines.len()));
+    let why = wrong.join(" ");
+    let why = why.strip_prefix("error: ").unwrap_or(&why).to_owned();
+    Failure {
+        exit: Exit::Usage,
+        what: "the command line is wrong".into(),
+        on: String::new(),
+        reasons: vec![Reason { why, todo: right.join("; ") }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_what_on_what_why_and_what_to_do() {
+        let failure = Failure::new(Exit::Failed, "can't read", "a\u{1b}[2J", &"it is gone", "start it again");
+        assert_eq!(
+            failure.render(false),
+            "error: can't read a\\u{1b}[2J\n  it is gone\n    -> start it again\n"
+        );
+        assert_eq!(
+            failure.render(true),
+            "{\"error\":{\"exit\":1,\"what\":\"can't read\",\"on\":\"a\\\\u{1b}[2J\",\"reasons\":\
+             [{\"why\":\"it is gone\",\"do\":\"start it again\"}]}}\n"
+        );
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_escaped() {
+        let error =
+            super::super::Cli::try_parse_from(["enforcer", "\u{1b}[2J\u{202e}"]).expect_err("no command");
+        let text = usage(&error).render(false);
+        assert!(text.contains("\\u{202e}"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+    }
+
+    use clap::Parser as _;
+}

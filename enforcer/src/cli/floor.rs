@@ -1,0 +1,147 @@
+//! `enforcer floor`: what a cgroup can't do without.
+
+use super::{
+    Exit, Failure, certificate, json,
+    options::{self, Json},
+    table::{Align, table},
+};
+use crate::{
+    cgroup::{Cgroup, Sampler, shown},
+    observe::{ObserveError, observe},
+    quantity::{approximate, exact},
+};
+use enforcer_gate::{
+    AncestorLimit, Bytes, Certificate, Floor, Headroom, Limit, Micros, PAGE_SIZE, Policy, Sample,
+};
+use serde::Serialize;
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+const WHAT: &str = "can't tell the floor of";
+const OWN: &str = "this process's own cgroup";
+
+/// Shows usage, the limits up the tree, the floor by term and the safe minimum
+///
+/// Reads the cgroup for --window and changes nothing. The floor is what stays charged whatever reclaim does; the
+/// safe minimum is the lowest memory.max that the gate would let in now.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// The cgroup: absolute, or below the cgroup mount; this process's own by default
+    cgroup: Option<PathBuf>,
+    /// How long to look; longer sees higher peaks
+    #[arg(long, value_name = "TIME", default_value = "2500ms", value_parser = options::span)]
+    window: Micros,
+    #[command(flatten)]
+    json: Json,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    cgroup: String,
+    cgroup_id: u64,
+    usage: Bytes,
+    max: Limit,
+    high: Limit,
+    ancestors: &'a [AncestorLimit],
+    safe_minimum: Option<Bytes>,
+    floor: Option<Floor>,
+    peak_floor: Option<Floor>,
+    growth_per_second: Bytes,
+    /// At the safe minimum.
+    headroom: Option<Headroom>,
+    window: Micros,
+    samples: u64,
+    populated: bool,
+    frozen: bool,
+    policy: &'a Policy,
+}
+
+pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
+    let named = options.cgroup.as_deref();
+    super::failure::require(WHAT, named.unwrap_or(Path::new(OWN)), &options::TO_READ)?;
+    let path = named.map_or_else(|| options::own(WHAT), |path| Ok(path.into()))?;
+    let cgroup = options::open(WHAT, &path, &options::TO_READ)?;
+    let policy = Policy { observe_window: options.window, ..options::node_policy() };
+    let policy = options::checked(policy)?;
+    let fail = |error: ObserveError| match error {
+        ObserveError::Cgroup(error) => Failure::cgroup(WHAT, &path, &error),
+        ObserveError::Policy(_) | ObserveError::NoCertificate => {
+            Failure::new(Exit::Failed, WHAT, &path, &error, "")
+        }
+    };
+    let mut sampler = Sampler::new(&cgroup).map_err(|error| fail(error.into()))?;
+    // The lowest target: what is refused for it carries the same floor and safe minimum as any other.
+    let evidence = observe(&mut sampler, Bytes::new(PAGE_SIZE), policy).map_err(fail)?;
+    let last = sampler.sample().map_err(|error| fail(error.into()))?;
+    let text = if options.json.json {
+        json::line(&report(&cgroup, &evidence, &last))
+    } else {
+        render(&cgroup, &report(&cgroup, &evidence, &last))
+    };
+    print!("{text}");
+    Ok(Exit::Done)
+}
+
+fn report<'a>(cgroup: &Cgroup, evidence: &'a Certificate, last: &'a Sample) -> Report<'a> {
+    let peak = evidence.peak;
+    let headroom = |safe| Headroom::at(safe, evidence.growth_per_second, &evidence.policy);
+    Report {
+        cgroup: shown(cgroup.path()),
+        cgroup_id: cgroup.id().get(),
+        usage: last.current,
+        max: last.max,
+        high: last.high,
+        ancestors: &last.ancestors,
+        safe_minimum: evidence.safe_minimum,
+        floor: evidence.floor,
+        peak_floor: peak.map(|peak| peak.floor),
+        growth_per_second: evidence.growth_per_second,
+        headroom: evidence.safe_minimum.map(headroom),
+        window: peak.map_or(Micros::ZERO, |peak| peak.window),
+        samples: peak.map_or(0, |peak| peak.samples),
+        populated: last.populated,
+        frozen: last.frozen,
+        policy: &evidence.policy,
+    }
+}
+
+fn render(cgroup: &Cgroup, report: &Report<'_>) -> String {
+    let mut text = format!("{}\n", shown(cgroup.absolute()));
+    let mut rows = vec![[
+        "limits up the tree".into(),
+        "memory.current".into(),
+        "memory.max".into(),
+        "memory.high".into(),
+    ]];
+    let level = |path: String, current, max, high| {
+        [path, approximate(current), certificate::limit(max), certificate::limit(high)]
+    };
+    rows.push(level("this cgroup".into(), report.usage, report.max, report.high));
+    for ancestor in report.ancestors {
+        rows.push(level(shown(&ancestor.path), ancestor.current, ancestor.max, ancestor.high));
+    }
+    text.push_str(&table(2, [Align::Left, Align::Right, Align::Right, Align::Right], &rows));
+    if let Some(tightest) = report.ancestors.iter().find(|ancestor| ancestor.max < report.max) {
+        // Writing to a String can't fail, here and below.
+        let _ = writeln!(text, "  note: the tighter limit is that of {}", shown(&tightest.path));
+    }
+    if let (Some(peak), Some(last)) = (&report.peak_floor, &report.floor) {
+        text.push_str(&certificate::floor(peak, last));
+    }
+    if let (Some(headroom), Some(safe)) = (&report.headroom, report.safe_minimum) {
+        let _ = writeln!(text, "  headroom at the safe minimum (the greatest counts)");
+        text.push_str(&certificate::terms(headroom));
+        let _ = writeln!(text, "  safe minimum {} ({})", approximate(safe), exact(safe));
+    }
+    let window = crate::duration::approximate(report.window);
+    let _ = writeln!(text, "  observed {window}, {} readings", report.samples);
+    if !report.populated {
+        let _ = writeln!(text, "  note: no process lives in it");
+    }
+    if report.frozen {
+        let _ = writeln!(text, "  note: it is frozen, so no window can see what it needs");
+    }
+    text
+}

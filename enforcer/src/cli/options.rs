@@ -1,0 +1,79 @@
+//! Options that several commands have, and how their values are read.
+
+use super::{Exit, Failure};
+use crate::{
+    cgroup::{Cgroup, Mount},
+    duration::{DurationError, parse_duration},
+    node::Need,
+    quantity::{QuantityError, parse_target},
+};
+use clap::Args;
+use enforcer_gate::{Bytes, Micros, Policy};
+use std::{
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+/// What every command needs that reads a cgroup.
+pub(super) const TO_READ: [Need; 1] = [Need::CgroupV2Memory];
+
+/// A value for `memory.max`.
+pub(super) fn target(text: &str) -> Result<Bytes, QuantityError> {
+    parse_target(text)
+}
+
+/// A span of time.
+pub(super) fn span(text: &str) -> Result<Micros, DurationError> {
+    parse_duration(text)
+}
+
+/// Machine-readable output.
+#[derive(Debug, Args)]
+pub(super) struct Json {
+    /// Print JSON: one document, and errors as JSON on standard error
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// The policy of this node: the defaults with its number of CPUs, each of which can hold a charge batch.
+pub(super) fn node_policy() -> Policy {
+    let cpus = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
+    let cpus = cpus.and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(1).max(1);
+    Policy { cpus, ..Policy::default() }
+}
+
+/// Fails with every fault of a policy.
+pub(super) fn checked(policy: Policy) -> Result<Policy, Failure> {
+    let Err(faults) = policy.validate() else { return Ok(policy) };
+    let reasons = faults.0.into_iter().map(|why| super::failure::Reason { why, todo: String::new() });
+    Err(Failure {
+        exit: Exit::Usage,
+        what: "the thresholds contradict each other".into(),
+        on: String::new(),
+        reasons: reasons.collect(),
+    })
+}
+
+/// Opens the cgroup that the user named; a failure says what is missing on this node.
+pub(super) fn open(what: &str, path: &Path, needs: &[Need]) -> Result<Cgroup, Failure> {
+    super::failure::require(what, path, needs)?;
+    Cgroup::open(path).map_err(|error| Failure::cgroup(what, path, &error))
+}
+
+/// The cgroup of this process.
+pub(super) fn own(what: &str) -> Result<PathBuf, Failure> {
+    let file = Path::new("/proc/self/cgroup");
+    let text = std::fs::read(file).map_err(|error| Failure::new(Exit::Failed, what, file, &error, ""))?;
+    let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"0::/"));
+    let path = line.ok_or_else(|| {
+        Failure::new(
+            Exit::Unsupported,
+            what,
+            file,
+            &"this process is in no cgroup v2",
+            "enforcer check says more",
+        )
+    })?;
+    let mount = Mount::discover().map_err(|error| Failure::cgroup(what, "", &error))?;
+    Ok(mount.point().join(std::ffi::OsStr::from_bytes(path)))
+}

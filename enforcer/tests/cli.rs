@@ -1,0 +1,241 @@
+//! The real binary, as people and scripts meet it.
+
+use serde_json::Value;
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+struct Answer {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn enforcer<I: IntoIterator<Item: AsRef<OsStr>>>(args: I) -> Answer {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_enforcer"));
+    let output = command.args(args).stdin(Stdio::null()).output().expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("output is text");
+    let answer = Answer {
+        code: output.status.code().expect("no signal ended it"),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    };
+    assert!(!answer.err.contains("panicked"), "{}", answer.err);
+    answer
+}
+
+/// A command line that is wrong: 64, nothing on standard output, and what is wrong on standard error.
+fn wrong(args: &[&str], says: &str) {
+    let answer = enforcer(args);
+    assert_eq!((answer.code, answer.out.as_str()), (64, ""), "{args:?}: {}", answer.err);
+    assert!(answer.err.contains(says), "{args:?}: {}", answer.err);
+    assert!(answer.err.starts_with("error: ") || says == "Usage", "{args:?}: {}", answer.err);
+}
+
+/// A folder of its own for each test.
+fn scratch(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{name}"));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("a folder");
+    dir
+}
+
+fn json(text: &str) -> Value {
+    assert!(text.is_ascii(), "{text}");
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn wrong_words_get_64_and_what_is_wrong() {
+    wrong(&[], "Usage");
+    wrong(&["shrunk"], "unrecognized subcommand 'shrunk'");
+    wrong(&["floor", "a", "b"], "unexpected argument 'b'");
+    wrong(&["floor", "--window", "2"], "the unit is missing; give a time such as 10s or 500ms");
+    wrong(&["floor", "--window", ""], "it is empty or longer than 64 bytes");
+    wrong(&["record", "a", "--out", "/x"], "arguments were not provided: --duration <TIME>\n");
+    wrong(
+        &["record", "a", "--duration", "1s", "--out", "/x", "--interval", "1h"],
+        "sample_interval is 3600000000 us",
+    );
+    wrong(&["replay"], "<TRACE>");
+    wrong(&["replay", "/x", "--window", "1s"], "--to <QUANTITY>");
+    wrong(&["replay", "/nowhere/at/all"], "can't replay /nowhere/at/all\n  No such file");
+    wrong(&["completions", "cobol"], "invalid value 'cobol'");
+}
+
+#[test]
+fn every_wrong_quantity_is_explained() {
+    for (quantity, says) in [
+        ("0", "it is zero, which no process survives"),
+        ("1", "1 B is less than a page, and the kernel rounds a limit down to whole pages of 4096 bytes"),
+        ("4095", "4095 B is less than a page"),
+        ("12x", "\"x\" is no suffix"),
+        ("1e3", "1000 B is less than a page"),
+        ("9999999Ti", "more than the highest limit"),
+        ("", "it is empty; give a quantity such as 256Mi"),
+        ("99999999999999999999", "more than 64 bits of bytes can hold"),
+    ] {
+        wrong(&["replay", "/x", "--to", quantity], says);
+    }
+    wrong(&["replay", "/x", "--to=-1"], "it is negative");
+}
+
+#[test]
+fn hostile_arguments_are_escaped_and_bounded() {
+    let long = "a".repeat(100_000);
+    for hostile in ["\u{1b}[2J\u{7}", "\u{202e}txt.exe", long.as_str()] {
+        for args in [vec![hostile], vec!["floor", "--window", hostile], vec!["replay", hostile]] {
+            let answer = enforcer(&args);
+            assert_eq!(answer.code, 64);
+            assert!(!answer.err.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{:?}", answer.err);
+            assert!(answer.err.len() < 8192, "{} bytes", answer.err.len());
+        }
+    }
+    let raw = <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"\xff\xfe\x1b");
+    for args in
+        [vec![raw], vec![OsStr::new("replay"), raw], vec![OsStr::new("floor"), OsStr::new("--window"), raw]]
+    {
+        assert_eq!(enforcer(&args).code, 64);
+    }
+}
+
+#[test]
+fn errors_are_fields_with_json() {
+    let answer = enforcer(["replay", "/no\u{1b}where", "--json"]);
+    let error = &json(&answer.err)["error"];
+    assert_eq!(error["exit"], 64);
+    assert_eq!(error["what"], "can't replay");
+    assert_eq!(error["on"], "/no\\u{1b}where");
+    assert!(error["reasons"][0]["why"].as_str().expect("text").starts_with("No such file"), "{error}");
+    let answer = enforcer(["floor", "--window", "1x", "--json"]);
+    let error = &json(&answer.err)["error"];
+    assert!(error["reasons"][0]["why"].as_str().expect("text").contains("is no unit"), "{error}");
+}
+
+/// What `enforcer check` says about a need of this very node.
+fn state_of(need: &str) -> (String, String) {
+    let report = json(&enforcer(["check", "--json"]).out);
+    let findings = report["node"].as_array().expect("a list");
+    let finding = findings.iter().find(|finding| finding["need"] == need).expect("judged");
+    let text = |key: &str| finding[key].as_str().expect("text").to_owned();
+    (text("state"), text("do"))
+}
+
+#[test]
+fn check_says_whether_this_node_will_do() {
+    let answer = enforcer(["check", "--json"]);
+    let report = json(&answer.out);
+    let missing =
+        report["node"].as_array().expect("a list").iter().any(|finding| finding["state"] == "missing");
+    assert_eq!(report["supported"], !missing);
+    assert_eq!(answer.code, if missing { 69 } else { 0 });
+    let text = enforcer(["check"]);
+    assert_eq!(text.code, answer.code);
+    assert_eq!(text.out.contains("this node can't do the job"), missing, "{}", text.out);
+}
+
+#[test]
+fn what_needs_cgroups_says_what_is_missing_here() {
+    let (state, todo) = state_of("cgroup_v2_memory");
+    let out = scratch("needs").join("trace");
+    let out = out.to_str().expect("text");
+    for args in
+        [vec!["floor", "no/such/cgroup"], vec!["record", "no/such/cgroup", "--duration", "1s", "--out", out]]
+    {
+        let answer = enforcer(&args);
+        if state == "missing" {
+            assert_eq!(answer.code, 69, "{args:?}: {}", answer.err);
+            assert!(
+                answer.err.contains("cgroup v2 memory: ") && answer.err.contains(&todo),
+                "{}",
+                answer.err
+            );
+        } else {
+            assert_eq!(answer.code, 1, "{args:?}: {}", answer.err);
+            assert!(answer.err.contains("the cgroup is gone"), "{}", answer.err);
+        }
+        assert!(answer.err.contains("no/such/cgroup"), "{}", answer.err);
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_name_every_command() {
+    let commands = ["check", "floor", "record", "replay"];
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let answer = enforcer(["completions", shell]);
+        assert_eq!(answer.code, 0);
+        assert!(commands.iter().all(|command| answer.out.contains(command)), "{shell}");
+    }
+    let page = enforcer(["man"]);
+    assert!(page.code == 0 && page.out.contains(".TH enforcer 1"));
+    let dir = scratch("man");
+    let answer = enforcer([OsStr::new("man"), OsStr::new("--out"), dir.as_os_str()]);
+    assert_eq!(answer.code, 0, "{}", answer.err);
+    for command in commands {
+        let page = std::fs::read_to_string(dir.join(format!("enforcer-{command}.1"))).expect("a page");
+        assert!(page.contains("\\-\\-json"), "{command}");
+    }
+    assert_eq!(enforcer(["man", "--out", "/proc/nowhere"]).code, 1);
+}
+
+#[test]
+fn help_is_no_error() {
+    for args in [&["--help"][..], &["--version"], &["floor", "--help"], &["help", "replay"]] {
+        let answer = enforcer(args);
+        assert_eq!((answer.code, answer.err.as_str()), (0, ""), "{args:?}");
+        assert!(!answer.out.is_empty());
+    }
+}
+
+#[test]
+fn damaged_traces_are_refused_with_the_line() {
+    let dir = scratch("traces");
+    let path = dir.join("trace");
+    let header = r#"{"trace_version":1,"kind":"shrink","enforcer":"0","kernel":"6","cgroup":"a","cgroup_id":1,"policy":{}}"#;
+    let end = r#"{"at_us":1,"end":{"dropped":0}}"#;
+    for (text, says) in [
+        (String::new(), "line 1: the trace is cut short"),
+        ("{}\n".into(), "line 1: missing field `trace_version`"),
+        ("{\"trace_version\":9}\n".into(), "line 1: trace version 9; this enforcer reads version 1"),
+        (format!("{header}\n"), "line 2: the trace is cut short"),
+        (format!("{header}\n{{\"at_us\":1}}\n{end}\n"), "line 2: "),
+        (format!("{header}\n{end}\n{end}\n"), "line 3: something follows the closing entry"),
+        (format!("{}\n", header.replace("shrink", "samples")), "it holds readings, not a shrink"),
+        (
+            format!("{}\n{end}\n", header.replace("{}", "{\"cpus\":0}")),
+            "line 1: the policy does not hold: cpus is 0",
+        ),
+        ("\u{1b}[2J\n".into(), "line 1: "),
+    ] {
+        std::fs::write(&path, &text).expect("writes");
+        let answer = enforcer([OsStr::new("replay"), path.as_os_str()]);
+        assert_eq!((answer.code, answer.out.as_str()), (64, ""), "{text}: {}", answer.err);
+        assert!(answer.err.contains(says), "{text}: {}", answer.err);
+        assert!(!answer.err.contains('\u{1b}'));
+    }
+    std::fs::write(&path, format!("{header}\n{end}\n")).expect("writes");
+    let answer = enforcer([OsStr::new("replay"), path.as_os_str()]);
+    assert!(
+        answer.code == 0 && answer.out.contains("0 inputs, 0 commands the same, 0 not"),
+        "{}",
+        answer.out
+    );
+    let answer = enforcer([OsStr::new("replay"), path.as_os_str(), OsStr::new("--to"), OsStr::new("1Mi")]);
+    assert!(answer.code == 64 && answer.err.contains("the trace holds no reading"), "{}", answer.err);
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_panic() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_enforcer"));
+    let mut child = command
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
