@@ -15,8 +15,8 @@ const STEP_MIN: Bytes = Bytes::new(64 * PAGE_SIZE);
 const STEP_STALL_SHARE: u64 = 10;
 /// So many steps in a row without a page reclaimed, and reclaim is stuck.
 const STUCK_STEPS: u32 = 8;
-/// So many steps in a row that reclaim but leave usage where it was: the workload refills as fast, and
-/// only the brake can hold it.
+/// So many steps in a row that begin no lower than one before: the workload refills as fast as we
+/// reclaim, and only the brake can hold it.
 const FLAT_STEPS: u32 = 8;
 const GAP_MIN: Micros = Micros::from_millis(1);
 const GAP_MAX: Micros = Micros::from_millis(200);
@@ -46,6 +46,8 @@ pub(super) struct Reclaiming {
     asked: Option<Asked>,
     stuck_steps: u32,
     flat_steps: u32,
+    /// The lowest usage that a step began with.
+    lowest: Bytes,
 }
 
 /// The step whose effect the next reading shows.
@@ -66,6 +68,7 @@ impl Reclaiming {
             asked: None,
             stuck_steps: 0,
             flat_steps: 0,
+            lowest: Bytes::new(u64::MAX),
         }
     }
 
@@ -104,6 +107,12 @@ impl Reclaiming {
         // A little below the brake, so that it does not bite at once.
         let goal = brake.saturating_sub(Margins::at(run.target, policy).early);
         let bytes = usage.saturating_sub(goal).min(self.step).max(Bytes::new(PAGE_SIZE)).page_ceil();
+        if usage.saturating_add(bytes.scaled(1, 8)) <= self.lowest {
+            self.lowest = usage;
+            self.flat_steps = 0;
+        } else if self.stuck_steps == 0 {
+            self.flat_steps = self.flat_steps.saturating_add(1);
+        }
         self.asked =
             Some(Asked { bytes, usage, counters: point.counters, took: Micros::ZERO, partial: false });
         Step::Act(Action::Reclaim { bytes })
@@ -137,9 +146,7 @@ impl Reclaiming {
             self.step = self.step.scaled(2, 1).min(policy.reclaim_step);
         }
         let stuck = risen.reclaimed == Bytes::ZERO && freed == Bytes::ZERO;
-        let flat = !stuck && freed < asked.bytes.scaled(1, 8);
         self.stuck_steps = if stuck { self.stuck_steps.saturating_add(1) } else { 0 };
-        self.flat_steps = if flat { self.flat_steps.saturating_add(1) } else { 0 };
         let gap = asked
             .took
             .max(stall.scaled(4, 1))

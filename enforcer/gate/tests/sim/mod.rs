@@ -4,8 +4,9 @@
 #![expect(unreachable_pub, reason = "a module shared by test binaries")]
 
 use enforcer_gate::{
-    Action, AncestorLimit, Bytes, Command, Gate, Instant, Limit, MemoryEvents, MemoryStat, Micros, Outcome,
-    OutcomeKind, PAGE_SIZE, Policy, Pressure, Protection, Request, Sample, Signal, State, SwapRoom,
+    Action, AncestorLimit, Bytes, Certificate, Command, Gate, Instant, Limit, MemoryEvents, MemoryStat,
+    Micros, Outcome, OutcomeKind, PAGE_SIZE, Policy, Pressure, Protection, Request, Sample, Signal, State,
+    SwapRoom,
 };
 
 pub const MIB: u64 = 1024 * 1024;
@@ -25,6 +26,8 @@ pub struct Sim {
     pub cache: u64,
     pub mapped: u64,
     pub dirty: u64,
+    /// Cache that looks clean and that reclaim can't take all the same.
+    pub pinned: u64,
     pub kernel: u64,
     pub slab: u64,
     pub swap_free: u64,
@@ -58,6 +61,7 @@ impl Sim {
             cache: 0,
             mapped: 0,
             dirty: 0,
+            pinned: 0,
             kernel: MIB / 2,
             slab: MIB / 8,
             swap_free: 0,
@@ -84,7 +88,7 @@ impl Sim {
 
     /// Frees up to `want`; what it freed.
     pub fn reclaim(&mut self, want: u64) -> u64 {
-        let clean = self.cache.saturating_sub(self.dirty + self.protected);
+        let clean = self.cache.saturating_sub(self.dirty + self.protected + self.pinned);
         let from_cache = clean.min(want);
         self.cache -= from_cache;
         self.mapped = self.mapped.min(self.cache);
@@ -253,15 +257,19 @@ pub struct Shrink {
     pub commands: Vec<Action>,
     /// State by state, as entered.
     pub states: Vec<State>,
+    /// The limits when the shrink was asked for: high, max.
+    found: (Limit, Limit),
 }
 
 impl Shrink {
     pub fn new(policy: Policy, sim: Sim) -> Self {
         let gate = Gate::new(policy).expect("a valid policy");
-        Self { gate, sim, commands: Vec::new(), states: Vec::new() }
+        let found = (sim.high, sim.max);
+        Self { gate, sim, commands: Vec::new(), states: Vec::new(), found }
     }
 
     pub fn request(&mut self, target: u64) {
+        self.found = (self.sim.high, self.sim.max);
         let request = Request { target: Bytes::new(target), dry_run: false, pressure_killer: None };
         self.signal(&Signal::Request(request));
     }
@@ -285,7 +293,6 @@ impl Shrink {
         ticks_max: u64,
         mut each: impl FnMut(&mut Gate, &mut Sim),
     ) {
-        let found = (self.sim.high, self.sim.max);
         for _ in 0..ticks_max {
             self.sim.tick(workload);
             each(&mut self.gate, &mut self.sim);
@@ -298,7 +305,7 @@ impl Shrink {
             }
             self.note_state();
             while let Some(command) = self.gate.poll_command() {
-                let outcome = self.sim.execute(&command, found);
+                let outcome = self.sim.execute(&command, self.found);
                 self.commands.push(command.action);
                 self.gate.handle_outcome(&outcome, now);
                 self.note_state();
@@ -310,10 +317,42 @@ impl Shrink {
     }
 
     /// Runs a shrink to its end.
-    pub fn run_to_end(&mut self, target: u64, workload: &mut Workload) {
+    pub fn run_to_end(&mut self, target: u64, workload: &mut Workload) -> Certificate {
         self.request(target);
+        self.run_on(workload);
+        self.certificate()
+    }
+
+    /// Runs to the end what is on its way.
+    pub fn run_on(&mut self, workload: &mut Workload) {
         self.run(workload, 120_000, |_, _| {});
         assert_eq!(self.gate.state(), State::Ended, "a shrink ends");
+    }
+
+    /// Asks for a shrink and runs it until a state is reached.
+    pub fn run_to(&mut self, state: State, target: u64, workload: &mut Workload) {
+        self.request(target);
+        for _ in 0..120_000 {
+            if self.gate.state() == state {
+                return;
+            }
+            self.run(workload, 1, |_, _| {});
+        }
+        panic!("{state} is not reached, but {:?}", self.states);
+    }
+
+    /// The evidence, which has to be without contradiction.
+    pub fn certificate(&self) -> Certificate {
+        let certificate = self.gate.certificate().expect("it has ended").clone();
+        let faults = certificate.check();
+        assert!(faults.is_empty(), "{faults:?} in {certificate:#?}");
+        certificate
+    }
+
+    /// Nothing of ours is left: both limits are as given.
+    pub fn assert_limits(&self, max: u64, high: Limit) {
+        assert_eq!(self.sim.max, Limit::Bytes(Bytes::new(max)), "memory.max");
+        assert_eq!(self.sim.high, high, "memory.high");
     }
 }
 
