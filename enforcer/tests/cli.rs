@@ -162,7 +162,7 @@ fn what_needs_cgroups_says_what_is_missing_here() {
 
 #[test]
 fn completions_and_manual_pages_name_every_command() {
-    let commands = ["check", "floor", "record", "replay"];
+    let commands = ["check", "floor", "record", "replay", "recover"];
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let answer = enforcer(["completions", shell]);
         assert_eq!(answer.code, 0);

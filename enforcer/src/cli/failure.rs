@@ -2,6 +2,7 @@
 
 use super::json;
 use crate::{
+    actuate::ActuateError,
     cgroup::{CgroupError, shown},
     node::{Facts, Need, State, judge},
 };
@@ -137,6 +138,22 @@ impl Failure {
         }
         text
     }
+}
+
+/// From an error of what changes cgroups.
+pub(super) fn actuate(what: &str, on: impl AsRef<std::path::Path>, error: &ActuateError) -> Failure {
+    let (exit, todo) = match error {
+        ActuateError::Cgroup(error) => return Failure::cgroup(what, on, error),
+        ActuateError::StateDir { .. } => (Exit::Usage, "name another folder with --state-dir"),
+        ActuateError::InProgress { .. } => (Exit::Failed, "wait for it, or end it: it puts everything back"),
+        ActuateError::Unsettled { .. }
+        | ActuateError::TooManyJournals { .. }
+        | ActuateError::NotRestored { .. } => (Exit::Failed, "enforcer recover settles what is left"),
+        ActuateError::PathTooLong { .. } | ActuateError::Restorer { .. } | ActuateError::System { .. } => {
+            (Exit::Failed, "")
+        }
+    };
+    Failure::new(exit, what, on, error, todo)
 }
 
 /// Fails with everything of `needs` that this node lacks.

@@ -11,6 +11,7 @@ mod json;
 mod man;
 mod options;
 mod record;
+mod recover;
 mod replay;
 mod table;
 
@@ -34,6 +35,7 @@ enum Command {
     Floor(floor::Options),
     Record(record::Options),
     Replay(replay::Options),
+    Recover(recover::Options),
     Completions(completions::Options),
     Man(man::Options),
 }
@@ -71,6 +73,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Floor(options) => floor::run(&options),
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
+        Command::Recover(options) => recover::run(&options),
         Command::Completions(options) => completions::run(&options),
         Command::Man(options) => man::run(&options),
     }

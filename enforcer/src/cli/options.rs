@@ -2,6 +2,7 @@
 
 use super::{Exit, Failure};
 use crate::{
+    actuate::STATE_DIR_DEFAULT,
     cgroup::{Cgroup, Mount},
     duration::{DurationError, parse_duration},
     node::Need,
@@ -33,6 +34,14 @@ pub(super) struct Json {
     /// Print JSON: one document, and errors as JSON on standard error
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// Where journals live.
+#[derive(Debug, Args)]
+pub(super) struct StateDirectory {
+    /// Where the journal lives
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR_DEFAULT)]
+    pub(super) state_dir: PathBuf,
 }
 
 /// The policy of this node: the defaults with its number of CPUs, each of which can hold a charge batch.
