@@ -1,1 +1,29 @@
 //! What kernel programs and user space hand each other: plain data with a locked layout.
+//!
+//! Kernel programs write one record type per [`Kind`] into the ring buffer; user space reads it back with
+//! [`Record::parse`], which takes any bytes. [`Field`] and [`Offsets`] go the other way: where, in the
+//! running kernel, the programs find what they read. The tests of this crate hold sizes, offsets and bytes
+//! still: a change here is a change of both sides.
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+mod named;
+mod offsets;
+mod program;
+mod record;
+mod records;
+mod text;
+
+pub use offsets::{Field, Offsets};
+pub use program::{COST_BUCKETS, Cost, Program};
+pub use record::{Header, Kind, Record, RecordError};
+pub use records::{
+    CgroupLife, LifeEvent, LimitKind, LimitWrite, OomConstraint, OomFlags, OomKill, PAGES_MAX, Phase,
+    ReclaimBegin, ReclaimEnd, ReclaimFlags, Task,
+};
+pub use text::{ASKED_LEN, COMM_LEN, NAME_LEN, Text};
+
+#[cfg(test)]
+mod tests;

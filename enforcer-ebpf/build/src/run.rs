@@ -1,0 +1,125 @@
+//! Runs the build.
+
+use crate::choice::{Toolchain, ToolchainKind, choose};
+use crate::{BuildError, LINKER_ENV, OBJECT_ENV, TOOLCHAIN_ENV, find};
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What to build, and where.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The repository.
+    pub workspace: PathBuf,
+    /// cargo's target folder; the kernel programs go into its folder `bpf`.
+    pub target_dir: PathBuf,
+    /// Let cargo talk to the terminal. Otherwise what it says is kept for the error.
+    pub verbose: bool,
+}
+
+impl Options {
+    /// For the repository at `workspace`, into the target folder that cargo uses for it.
+    pub fn new(workspace: impl Into<PathBuf>) -> Self {
+        let workspace = workspace.into();
+        let target_dir = match env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()) {
+            Some(dir) => workspace.join(dir),
+            None => workspace.join("target"),
+        };
+        Self { workspace, target_dir, verbose: false }
+    }
+}
+
+/// An object, and where it comes from.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The ELF object with all programs.
+    pub object: PathBuf,
+    /// What built it; `None` for one that was there already (`ENFORCER_EBPF_OBJECT`).
+    pub toolchain: Option<Toolchain>,
+    /// Files and folders that the object depends on.
+    pub inputs: Vec<PathBuf>,
+}
+
+impl Built {
+    /// Where the object comes from, for people.
+    pub fn origin(&self) -> String {
+        match &self.toolchain {
+            Some(toolchain) => toolchain.to_string(),
+            None => format!("{OBJECT_ENV}: {}", self.object.display()),
+        }
+    }
+
+    /// Environment variables that the object depends on.
+    pub const ENVIRONMENT: &[&str] = &[OBJECT_ENV, LINKER_ENV, TOOLCHAIN_ENV];
+}
+
+/// What the object depends on in the repository at `workspace`.
+fn inputs(workspace: &Path) -> Vec<PathBuf> {
+    [
+        "Cargo.toml",
+        "enforcer-ebpf/abi/Cargo.toml",
+        "enforcer-ebpf/abi/src",
+        "enforcer-ebpf/programs/.cargo/config.toml",
+        "enforcer-ebpf/programs/Cargo.lock",
+        "enforcer-ebpf/programs/Cargo.toml",
+        "enforcer-ebpf/programs/src",
+    ]
+    .iter()
+    .map(|path| workspace.join(path))
+    .collect()
+}
+
+/// Builds the kernel programs, or takes the object that `ENFORCER_EBPF_OBJECT` names.
+pub fn build(options: &Options) -> Result<Built, BuildError> {
+    if let Some(object) = env::var_os(OBJECT_ENV).filter(|path| !path.is_empty()).map(PathBuf::from) {
+        return if object.is_file() {
+            Ok(Built { inputs: vec![object.clone()], object, toolchain: None })
+        } else {
+            Err(BuildError::NoObject { path: object })
+        };
+    }
+    let toolchain = choose(&find::look()?)?;
+    let target_dir = options.target_dir.join("bpf");
+    let mut command = cargo(&toolchain, &options.workspace, &target_dir);
+    if options.verbose {
+        command.stderr(Stdio::inherit());
+    }
+    let output =
+        command.output().map_err(|source| BuildError::Start { cargo: toolchain.cargo.clone(), source })?;
+    if !output.status.success() {
+        let output = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+        return Err(BuildError::Cargo { toolchain: toolchain.to_string(), output });
+    }
+    let object = target_dir.join("bpfel-unknown-none/release/enforcer-ebpf");
+    if !object.is_file() {
+        return Err(BuildError::NoOutput { path: object });
+    }
+    Ok(Built { object, toolchain: Some(toolchain), inputs: inputs(&options.workspace) })
+}
+
+fn cargo(toolchain: &Toolchain, workspace: &Path, target_dir: &Path) -> Command {
+    let mut command = Command::new(&toolchain.cargo);
+    find::clean(&mut command)
+        .current_dir(workspace.join("enforcer-ebpf/programs"))
+        .args(["build", "--release", "--locked", "--target-dir"])
+        .arg(target_dir)
+        .env("RUSTC", &toolchain.rustc)
+        .env("PATH", path_with(&toolchain.linker));
+    match toolchain.kind {
+        // A stable compiler that is told to take unstable options.
+        ToolchainKind::Debian => command.env("RUSTC_BOOTSTRAP", "1"),
+        ToolchainKind::Rustup => &mut command,
+    };
+    command
+}
+
+/// PATH with the linker's folder in front: naming the linker in rustflags would rebuild `core` whenever it
+/// moves.
+fn path_with(linker: &Path) -> OsString {
+    let mut folders: Vec<PathBuf> = linker.parent().map(Path::to_path_buf).into_iter().collect();
+    if let Some(path) = env::var_os("PATH") {
+        folders.extend(env::split_paths(&path));
+    }
+    env::join_paths(folders).unwrap_or_else(|_| env::var_os("PATH").unwrap_or_default())
+}

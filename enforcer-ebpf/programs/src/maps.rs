@@ -1,0 +1,74 @@
+//! The maps: all bounded, and a counter for what does not fit.
+
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{HashMap, LruHashMap, PerCpuArray, RingBuf};
+use core::intrinsics::{AtomicOrdering, atomic_xadd};
+use enforcer_abi::{Cost, Header, Kind, Program};
+
+/// All records. The loader sets the size.
+#[map]
+pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
+
+/// The cgroups whose reclaim is told. The loader sets the size.
+#[map]
+pub static WATCHED: HashMap<u64, u8> = HashMap::with_max_entries(1, 0);
+
+/// Records that had no room, by number of the [`Kind`].
+#[map]
+pub static DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(DROP_SLOTS, 0);
+const DROP_SLOTS: u32 = 6;
+const _: () = assert!(Kind::ALL.len() as u32 + 1 == DROP_SLOTS);
+
+/// What each program cost, by number of the [`Program`].
+#[map]
+pub static COSTS: PerCpuArray<Cost> = PerCpuArray::with_max_entries(Program::ALL.len() as u32, 0);
+
+/// Reclaims that run, by thread.
+#[map]
+pub static RECLAIMS: HashMap<u64, crate::reclaim::Running> = HashMap::with_max_entries(4096, 0);
+
+/// Limit writes that run, by thread.
+#[map]
+pub static WRITES: HashMap<u64, crate::limit::Running> = HashMap::with_max_entries(1024, 0);
+
+/// Processes that became victims: start time by process id. The kernel marks each thread of a victim; one
+/// record a process is told. A victim that is pushed out could only be told twice.
+#[map]
+pub static VICTIMS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4096, 0);
+
+/// Adds to a counter that another program on the same CPU may be adding to.
+#[inline(always)]
+pub fn add(counter: *mut u64, value: u64) {
+    // SAFETY: callers pass a counter inside a map value, valid and aligned for the program's whole run.
+    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(counter, value) };
+}
+
+/// Counts a record that had no room.
+#[inline(always)]
+pub fn dropped(kind: Kind) {
+    if let Some(counter) = DROPS.get_ptr_mut(kind as u32) {
+        add(counter, 1);
+    }
+}
+
+/// Reserves room for a record, lets `fill` write it over zeroes, and sends it; counts it where there is no
+/// room.
+#[inline(always)]
+pub fn send<T: 'static>(kind: Kind, time_ns: u64, fill: impl FnOnce(&mut T)) {
+    let Some(mut entry) = EVENTS.reserve::<T>(0) else {
+        return dropped(kind);
+    };
+    let start = entry.as_mut_ptr();
+    const { assert!(size_of::<T>() % 8 == 0) };
+    // SAFETY: the entry is `T` bytes of our own until it is submitted; records start with a `Header`, and
+    // all zeroes is a value of every record type.
+    unsafe {
+        for word in 0..size_of::<T>() / 8 {
+            // Volatile, so that it does not become a call that writes byte by byte.
+            start.cast::<u64>().add(word).write_volatile(0);
+        }
+        fill(&mut *start);
+        start.cast::<Header>().write(Header::new(kind, time_ns));
+    }
+    entry.submit(0);
+}

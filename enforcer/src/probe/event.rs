@@ -1,0 +1,356 @@
+//! What the kernel programs told, in the gate's units. Times are nanoseconds of `CLOCK_MONOTONIC`.
+
+use enforcer_abi::{
+    ASKED_LEN, COMM_LEN, LifeEvent, LimitKind, NAME_LEN, OomConstraint, OomFlags, PAGES_MAX, Phase,
+    ReclaimFlags, Record, Text,
+};
+use enforcer_gate::{Bytes, CgroupId, Instant, Limit, Micros, Pages};
+
+/// A task, as it was when the event happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// The thread's id in the host's namespace.
+    pub pid: u32,
+    /// The process's id in the host's namespace.
+    pub tgid: u32,
+    /// The thread's name: untrusted text.
+    pub comm: Text<COMM_LEN>,
+    /// Its cgroup; `None` where it could not be read.
+    pub cgroup: Option<CgroupId>,
+}
+
+/// Something that happened in the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A process became the victim of an OOM.
+    OomKill(OomKill),
+    /// Reclaim in a watched cgroup began.
+    ReclaimBegin(ReclaimBegin),
+    /// Reclaim in a watched cgroup ended.
+    ReclaimEnd(ReclaimEnd),
+    /// A limit file is or was written.
+    LimitWrite(LimitWrite),
+    /// A cgroup came or went.
+    CgroupLife(CgroupLife),
+}
+
+/// Whose limit an OOM hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OomOwner {
+    /// A cgroup's.
+    Cgroup {
+        /// Which.
+        id: CgroupId,
+        /// Its usage when the OOM began.
+        usage: Bytes,
+        /// Its `memory.max` when the OOM began.
+        limit: Limit,
+        /// How often its limit had been hit.
+        failcnt: u64,
+    },
+    /// None's: the node was out of memory.
+    Node,
+    /// Not known: the hook that tells is not attached.
+    Unknown,
+}
+
+/// A process became the victim of an OOM. One event a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OomKill {
+    /// When it was marked.
+    pub at_ns: u64,
+    /// The OOM: victims with the same number fell in the same one.
+    pub seq: u64,
+    /// The victim's place in its OOM, from 0.
+    pub index: u32,
+    /// The victim.
+    pub victim: Task,
+    /// Whose allocation, or write to a limit file, ran out of memory.
+    pub trigger: Task,
+    /// Whose limit was hit.
+    pub owner: OomOwner,
+    /// The cgroup whose `memory.oom.group` took all its processes.
+    pub group: Option<CgroupId>,
+    /// The victim was exiting already; nothing new was killed.
+    pub exiting: bool,
+    /// Usage of the victim's own cgroup.
+    pub victim_usage: Bytes,
+    /// `memory.max` of the victim's own cgroup.
+    pub victim_limit: Limit,
+    /// The victim's anonymous memory.
+    pub anon: Bytes,
+    /// The victim's file pages.
+    pub file: Bytes,
+    /// The victim's shared memory.
+    pub shmem: Bytes,
+    /// The victim's `oom_score_adj`.
+    pub oom_score_adj: i32,
+    /// What badness was measured against; zero for a victim that was exiting.
+    pub total: Bytes,
+    /// What the allocation was held to.
+    pub constraint: OomConstraint,
+}
+
+/// Why a reclaim ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReclaimCause {
+    /// A limit was crossed.
+    Limit,
+    /// `memory.reclaim` was written.
+    Proactive,
+    /// The hook does not tell.
+    Unknown,
+}
+
+/// Reclaim in a watched cgroup began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReclaimBegin {
+    /// When.
+    pub at_ns: u64,
+    /// The cgroup whose limit was crossed, or whose `memory.reclaim` was written.
+    pub cgroup: CgroupId,
+    /// The process that reclaims.
+    pub tgid: u32,
+    /// Why.
+    pub cause: ReclaimCause,
+}
+
+/// Reclaim in a watched cgroup ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReclaimEnd {
+    /// When.
+    pub at_ns: u64,
+    /// As at the beginning.
+    pub cgroup: CgroupId,
+    /// The process that reclaimed.
+    pub tgid: u32,
+    /// Why.
+    pub cause: ReclaimCause,
+    /// How long it took.
+    pub took_ns: u64,
+    /// What it freed.
+    pub reclaimed: Bytes,
+}
+
+impl ReclaimEnd {
+    /// How long it took.
+    pub const fn took(&self) -> Micros {
+        Micros::new(self.took_ns / 1000)
+    }
+}
+
+/// The value of a limit file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitValue {
+    /// Of a memory file.
+    Memory(Limit),
+    /// Of `cpu.max`.
+    Cpu {
+        /// CPU time in each period; `None` for `max`.
+        quota: Option<Micros>,
+        /// The period.
+        period: Micros,
+    },
+}
+
+/// How a write ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteEnd {
+    /// The value now in force.
+    pub new: LimitValue,
+    /// Bytes taken, or the `errno`.
+    pub result: Result<u64, i32>,
+}
+
+/// A limit file is (`end` is `None`) or was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitWrite {
+    /// When this was told.
+    pub at_ns: u64,
+    /// When the write began; with the writer's pid it joins the two events of one write.
+    pub begin_ns: u64,
+    /// The cgroup whose limit it is.
+    pub cgroup: CgroupId,
+    /// Which file.
+    pub file: LimitKind,
+    /// Who writes.
+    pub writer: Task,
+    /// The string as written, cut to this length: untrusted text.
+    pub asked: Text<ASKED_LEN>,
+    /// The value before.
+    pub old: LimitValue,
+    /// How it ended.
+    pub end: Option<WriteEnd>,
+}
+
+/// A cgroup (v2) came or went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CgroupLife {
+    /// When.
+    pub at_ns: u64,
+    /// The cgroup.
+    pub cgroup: CgroupId,
+    /// Its parent.
+    pub parent: CgroupId,
+    /// Its depth; the root's is 0.
+    pub level: u32,
+    /// What happened.
+    pub event: LifeEvent,
+    /// The name of its folder, cut: untrusted text.
+    pub name: Text<NAME_LEN>,
+}
+
+impl Event {
+    /// When it happened.
+    pub const fn at_ns(&self) -> u64 {
+        match self {
+            Self::OomKill(event) => event.at_ns,
+            Self::ReclaimBegin(event) => event.at_ns,
+            Self::ReclaimEnd(event) => event.at_ns,
+            Self::LimitWrite(event) => event.at_ns,
+            Self::CgroupLife(event) => event.at_ns,
+        }
+    }
+
+    /// When it happened, for a gate whose clock is `CLOCK_MONOTONIC`.
+    pub const fn at(&self) -> Instant {
+        Instant::new(self.at_ns() / 1000)
+    }
+
+    /// Reads one entry of the ring buffer.
+    pub fn decode(bytes: &[u8]) -> Result<Self, enforcer_abi::RecordError> {
+        Record::parse(bytes).map(|record| Self::from(&record))
+    }
+}
+
+fn cgroup(id: u64) -> Option<CgroupId> {
+    (id != 0).then(|| CgroupId::new(id))
+}
+
+fn bytes(pages: u64) -> Bytes {
+    Bytes::from(Pages::new(pages))
+}
+
+fn limit(pages: u64) -> Limit {
+    if pages >= PAGES_MAX { Limit::Max } else { Limit::Bytes(bytes(pages)) }
+}
+
+fn cause(flags: ReclaimFlags) -> ReclaimCause {
+    if flags.has(ReclaimFlags::PROACTIVE_UNKNOWN) {
+        ReclaimCause::Unknown
+    } else if flags.has(ReclaimFlags::PROACTIVE) {
+        ReclaimCause::Proactive
+    } else {
+        ReclaimCause::Limit
+    }
+}
+
+impl From<&enforcer_abi::Task> for Task {
+    fn from(task: &enforcer_abi::Task) -> Self {
+        Self { pid: task.pid, tgid: task.tgid, comm: task.comm, cgroup: cgroup(task.cgroup) }
+    }
+}
+
+impl From<&enforcer_abi::OomKill> for OomKill {
+    fn from(kill: &enforcer_abi::OomKill) -> Self {
+        let owner = if kill.flags.has(OomFlags::OWNER_UNKNOWN) {
+            OomOwner::Unknown
+        } else if kill.flags.has(OomFlags::GLOBAL) {
+            OomOwner::Node
+        } else {
+            OomOwner::Cgroup {
+                id: CgroupId::new(kill.owner),
+                usage: bytes(kill.owner_usage),
+                limit: limit(kill.owner_limit),
+                failcnt: kill.owner_failcnt,
+            }
+        };
+        Self {
+            at_ns: kill.header.time_ns(),
+            seq: kill.seq,
+            index: kill.index,
+            victim: (&kill.victim).into(),
+            trigger: (&kill.trigger).into(),
+            owner,
+            group: cgroup(kill.group),
+            exiting: kill.flags.has(OomFlags::EXITING),
+            victim_usage: bytes(kill.victim_usage),
+            victim_limit: limit(kill.victim_limit),
+            anon: bytes(kill.anon),
+            file: bytes(kill.file),
+            shmem: bytes(kill.shmem),
+            oom_score_adj: kill.oom_score_adj,
+            total: bytes(kill.total_pages),
+            constraint: OomConstraint::from_number(kill.constraint).unwrap_or(OomConstraint::None),
+        }
+    }
+}
+
+fn limit_value(file: LimitKind, value: u64, period: u64) -> LimitValue {
+    match file {
+        LimitKind::MemoryMax
+        | LimitKind::MemoryHigh
+        | LimitKind::SwapMax
+        | LimitKind::MemoryMin
+        | LimitKind::MemoryLow => LimitValue::Memory(limit(value)),
+        LimitKind::CpuMax => LimitValue::Cpu {
+            quota: (value != u64::MAX).then(|| Micros::new(value / 1000)),
+            period: Micros::new(period / 1000),
+        },
+    }
+}
+
+impl From<&enforcer_abi::LimitWrite> for LimitWrite {
+    fn from(write: &enforcer_abi::LimitWrite) -> Self {
+        let file = LimitKind::from_number(write.file).unwrap_or(LimitKind::MemoryMax);
+        let end = match Phase::from_number(write.phase).unwrap_or(Phase::Begin) {
+            Phase::Begin => None,
+            Phase::End => Some(WriteEnd {
+                new: limit_value(file, write.new, write.new_period),
+                result: u64::try_from(write.result)
+                    .map_err(|_| i32::try_from(write.result.saturating_neg()).unwrap_or(i32::MAX)),
+            }),
+        };
+        Self {
+            at_ns: write.header.time_ns(),
+            begin_ns: write.begin_ns,
+            cgroup: CgroupId::new(write.cgroup),
+            file,
+            writer: (&write.writer).into(),
+            asked: write.asked,
+            old: limit_value(file, write.old, write.old_period),
+            end,
+        }
+    }
+}
+
+impl From<&Record> for Event {
+    fn from(record: &Record) -> Self {
+        match record {
+            Record::OomKill(kill) => Self::OomKill(kill.into()),
+            Record::ReclaimBegin(begin) => Self::ReclaimBegin(ReclaimBegin {
+                at_ns: begin.header.time_ns(),
+                cgroup: CgroupId::new(begin.cgroup),
+                tgid: begin.tgid,
+                cause: cause(begin.flags),
+            }),
+            Record::ReclaimEnd(end) => Self::ReclaimEnd(ReclaimEnd {
+                at_ns: end.header.time_ns(),
+                cgroup: CgroupId::new(end.cgroup),
+                tgid: end.tgid,
+                cause: cause(end.flags),
+                took_ns: end.duration_ns,
+                reclaimed: bytes(end.reclaimed),
+            }),
+            Record::LimitWrite(write) => Self::LimitWrite(write.into()),
+            Record::CgroupLife(life) => Self::CgroupLife(CgroupLife {
+                at_ns: life.header.time_ns(),
+                cgroup: CgroupId::new(life.cgroup),
+                parent: CgroupId::new(life.parent),
+                level: life.level,
+                event: LifeEvent::from_number(life.event).unwrap_or(LifeEvent::Release),
+                name: life.name,
+            }),
+        }
+    }
+}
