@@ -5,15 +5,11 @@
 //! handler that does nothing is enough to make them return.
 
 use super::ActuateError;
-use nix::{
-    errno::Errno,
-    unistd::{Pid, gettid},
-};
+use nix::{errno::Errno, unistd::Pid};
 use std::{
     mem::MaybeUninit,
     ptr,
     sync::{Mutex, PoisonError},
-    time::Duration,
 };
 
 /// The signal in use, once it is installed.
@@ -74,46 +70,10 @@ fn action(signal: libc::c_int, new: Option<&libc::sigaction>) -> Result<libc::si
     Errno::result(done).map(|_| old).map_err(|errno| ActuateError::system("install a signal handler", errno))
 }
 
-/// Signals the calling thread again and again until it is dropped, so that a write that is about to begin is out of the
-/// kernel's loop soon after whatever moment it enters it.
-#[derive(Debug)]
-pub(super) struct Ticks(libc::timer_t);
-
-impl Ticks {
-    pub(super) fn start(interrupt: Interrupt, first: Duration, then: Duration) -> Result<Self, Errno> {
-        // SAFETY: a zeroed sigevent is valid; the fields that matter are set below.
-        let mut event: libc::sigevent = unsafe { MaybeUninit::zeroed().assume_init() };
-        event.sigev_notify = libc::SIGEV_THREAD_ID;
-        event.sigev_signo = interrupt.0;
-        event.sigev_notify_thread_id = gettid().as_raw();
-        let mut timer: libc::timer_t = ptr::null_mut();
-        // SAFETY: both pointers are valid for the call.
-        Errno::result(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) })?;
-        let ticks = Self(timer);
-        let spec = libc::itimerspec { it_value: timespec(first), it_interval: timespec(then) };
-        // SAFETY: the timer was made above; `spec` is valid; the old value is not asked for.
-        Errno::result(unsafe { libc::timer_settime(timer, 0, &raw const spec, ptr::null_mut()) })?;
-        Ok(ticks)
-    }
-}
-
-impl Drop for Ticks {
-    fn drop(&mut self) {
-        // SAFETY: the timer is ours and is not used again.
-        unsafe { libc::timer_delete(self.0) };
-    }
-}
-
-fn timespec(span: Duration) -> libc::timespec {
-    libc::timespec {
-        tv_sec: libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(span.subsec_nanos()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::unistd::gettid;
     use std::{fs::File, io::Read as _, sync::mpsc};
 
     /// A read on a pipe that nobody writes to.
@@ -138,18 +98,5 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(thread.join().unwrap(), Some(libc::EINTR));
-    }
-
-    #[test]
-    fn ticks_get_a_call_out_whenever_it_began() {
-        let interrupt = Interrupt::install().unwrap();
-        interrupt.unblock();
-        let (mut read, _write) = blocked_read();
-        let span = Duration::from_micros(200);
-        let ticks = Ticks::start(interrupt, span, span).unwrap();
-        for _ in 0..20 {
-            assert_eq!(read.read(&mut [0]).unwrap_err().raw_os_error(), Some(libc::EINTR));
-        }
-        drop(ticks);
     }
 }

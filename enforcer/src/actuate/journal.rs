@@ -20,6 +20,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Places that stay free for what ends a run: both files settled, by whoever gets to it, and the end.
+const RECORDS_FOR_THE_END: usize = 6;
+
 /// A session's journal. Its file lock says that somebody works on the cgroup; the restorer shares it.
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -86,8 +89,12 @@ impl Journal {
 
     /// Adds a record; with `durable`, it is on disk when this returns.
     pub(super) fn append(&mut self, record: Record, durable: bool) -> Result<(), ActuateError> {
-        if self.next as usize >= RECORD_COUNT_MAX {
-            return Err(ActuateError::state(&self.path, "write more than 256 records to", Errno::EFBIG));
+        let kept_free = match record {
+            Record::Intent { .. } => RECORDS_FOR_THE_END,
+            Record::Settled { .. } | Record::Finished => 0,
+        };
+        if self.next as usize + kept_free >= RECORD_COUNT_MAX {
+            return Err(ActuateError::state(&self.path, "write more than 250 records to", Errno::EFBIG));
         }
         let at = HEADER_BYTES + self.next as usize * RECORD_BYTES;
         let bytes = record.encode(self.next, self.seed);

@@ -48,6 +48,13 @@ impl LimitFd {
         let mut text = [0; 20];
         write(&self.fd, limit_text(limit, &mut text)).map(drop)
     }
+
+    /// One write of text that may not be in memory yet, which is why it can't be a slice.
+    pub(super) fn write_raw(&self, text: *const u8, len: usize) -> Result<(), Errno> {
+        // SAFETY: the kernel checks the range itself and fails with EFAULT where it can't be read.
+        let written = unsafe { libc::write(self.fd.as_raw_fd(), text.cast(), len) };
+        Errno::result(written).map(drop)
+    }
 }
 
 /// A file that holds one number, for reading without allocating.

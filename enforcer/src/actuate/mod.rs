@@ -12,6 +12,7 @@ mod limit_fd;
 mod memory;
 mod nonblock;
 mod overlap;
+mod pending;
 mod record;
 mod recover;
 mod restorer;

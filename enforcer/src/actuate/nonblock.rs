@@ -21,8 +21,9 @@ use std::{
 pub enum WriteMethod {
     /// On a descriptor opened with `O_NONBLOCK` the kernel sets the limit and returns (6.16 and later).
     NonBlocking,
-    /// The kernel reclaims and then kills until usage fits, so the writing thread is interrupted by signals.
-    Interrupted,
+    /// The kernel would reclaim and then kill until usage fits, but sets the limit and returns where it finds a signal
+    /// pending; one is seen to be (userfaultfd).
+    PendingSignal,
 }
 
 /// Memory that the helper offers for reclaim.
@@ -37,7 +38,7 @@ static METHOD: OnceLock<WriteMethod> = OnceLock::new();
 pub fn write_method(mount: &Arc<Mount>) -> WriteMethod {
     *METHOD.get_or_init(|| match probe(mount) {
         Ok(true) => WriteMethod::NonBlocking,
-        Ok(false) | Err(_) => WriteMethod::Interrupted,
+        Ok(false) | Err(_) => WriteMethod::PendingSignal,
     })
 }
 

@@ -3,12 +3,13 @@
 use super::{
     ActuateError, StateDir,
     handle::{Raiser, RestoreHandle},
-    interrupt::{Interrupt, Ticks},
+    interrupt::Interrupt,
     journal::Journal,
     limit_fd::{LimitFd, NumberFd},
     memory::lock_memory,
     nonblock::{WriteMethod, write_method},
     overlap::overlap,
+    pending::write_with_signal,
     record::{Header, Record},
     recover::recover_overlapping,
     restorer::{Message, Restorer, Spawn},
@@ -24,11 +25,6 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-
-/// First signal to a commit on a kernel whose limit writes block, and the span between those after it. Long enough for the
-/// thread to get into the kernel between two, short against the sixteen fruitless reclaim attempts before a kill.
-const TICK_FIRST: Duration = Duration::from_micros(100);
-const TICK_THEN: Duration = Duration::from_micros(400);
 
 /// What can be set about a session.
 #[derive(Debug, Clone)]
@@ -222,16 +218,23 @@ impl Session {
 
     /// Lowers `memory.max` if `memory.current`, read immediately before, is at most `usage_at_most`.
     ///
-    /// Where usage turns out to be over the new limit right after the write, which a process that allocates in between
-    /// can bring about, the limit goes back up at once. `deadline` bounds the write on kernels where it blocks.
+    /// The write itself neither reclaims nor kills, on any kernel (see [`WriteMethod`]). Where usage turns out to be over
+    /// the new limit right after it, which a process that allocates in between can bring about, the limit goes back up at
+    /// once. After `deadline` (a slow disk under the journal) nothing is written.
     pub fn commit(&mut self, max: Bytes, usage_at_most: Bytes, deadline: Duration) -> OutcomeKind {
+        let begun = Instant::now();
         let max = max.page_floor();
         self.lower(LimitFile::Max, Limit::Bytes(max), |session, before| {
-            let usage = session.current.read()?;
-            if usage > usage_at_most {
-                return Ok(Some(OutcomeKind::UsageTooHigh { usage }));
+            let check = || {
+                if begun.elapsed() > deadline {
+                    return Err(Errno::ETIMEDOUT);
+                }
+                let usage = session.current.read()?;
+                Ok((usage > usage_at_most).then_some(OutcomeKind::UsageTooHigh { usage }))
+            };
+            if let Some(too_high) = session.write_max(Limit::Bytes(max), check)? {
+                return Ok(Some(too_high));
             }
-            session.write_max(max, deadline)?;
             let usage = session.current.read()?;
             if usage <= max {
                 return Ok(None);
@@ -245,14 +248,18 @@ impl Session {
         })
     }
 
-    fn write_max(&self, max: Bytes, deadline: Duration) -> Result<(), Errno> {
-        let _ticks = match self.method {
-            WriteMethod::NonBlocking => None,
-            WriteMethod::Interrupted => {
-                Some(Ticks::start(self.interrupt, TICK_FIRST.min(deadline), TICK_THEN)?)
-            }
-        };
-        self.max.fd.write(Limit::Bytes(max))
+    fn write_max<T>(
+        &self,
+        max: Limit,
+        check: impl FnOnce() -> Result<Option<T>, Errno>,
+    ) -> Result<Option<T>, Errno> {
+        match self.method {
+            WriteMethod::NonBlocking => match check()? {
+                Some(answer) => Ok(Some(answer)),
+                None => self.max.fd.write(max).map(|()| None),
+            },
+            WriteMethod::PendingSignal => write_with_signal(&self.max.fd, max, self.interrupt, check),
+        }
     }
 
     /// The way of every lower value: checked, on disk, with the restorer, written, read back. `write` is given what the

@@ -165,9 +165,8 @@ impl Restorer {
                 Settled::Gone => continue,
                 Settled::Failed(_) => return false,
             };
-            if journal.append(Record::Settled { file, left }, false).is_err() {
-                return false;
-            }
+            // Only in case the file can't be removed below.
+            let _ = journal.append(Record::Settled { file, left }, false);
         }
         journal.close().is_ok()
     }
