@@ -2,13 +2,18 @@
 //!
 //! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only.
 
+mod actuate;
 mod guest;
+mod process;
 
 use enforcer_vm_tests::case;
 
 fn main() {
+    enforcer::actuate::run_restorer_if_asked();
+    actuate::hold_if_asked();
     let smoke = std::env::var("ENFORCER_TIER").is_ok_and(|tier| tier == "smoke");
     let mut cases = Vec::new();
     cases.extend(guest::cases());
+    cases.extend(actuate::cases());
     case::run(cases, smoke);
 }
