@@ -8,7 +8,8 @@ use std::process::Command;
 /// The one target whose programs run in a guest.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Programs that go into every guest's `/bin`; each is a package of that name.
-pub(crate) const PROGRAMS: [&str; 2] = ["enforcer-vm-tests", "enforcer-workload"];
+pub(crate) const PROGRAMS: [&str; 5] =
+    ["enforcer", "enforcer-bench", "enforcer-demo", "enforcer-vm-tests", "enforcer-workload"];
 /// The VM tier's runner.
 pub(crate) const VM_TESTS: &str = "enforcer-vm-tests";
 /// The guest's process 1.

@@ -3,6 +3,10 @@
 mod apt;
 mod build;
 mod cache;
+mod cmd_bench;
+mod cmd_ci;
+mod cmd_demo;
+mod cmd_ebpf;
 mod cmd_test;
 mod cmd_vm;
 mod cpio;
@@ -20,16 +24,31 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
 enum Task {
+    /// See three real shrinks of real cgroups, on this machine where it can, else in a VM.
+    Demo(cmd_demo::Options),
     /// Run every test that this machine can run.
     Test(cmd_test::Options),
     /// Run a command, or a shell script, in a VM with its own kernel.
     Vm(cmd_vm::Options),
+    /// Build the kernel programs, and say with which toolchain.
+    BuildEbpf(cmd_ebpf::BuildOptions),
+    /// Show what the kernels' verifiers count in each program, against the snapshot.
+    Verifier(cmd_ebpf::VerifierOptions),
+    /// Formatting, lints, licences, then every test.
+    Ci(cmd_ci::Options),
+    /// Run a benchmark in a VM.
+    Bench(cmd_bench::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Task::parse() {
+        Task::Demo(options) => cmd_demo::run(&options),
         Task::Test(options) => cmd_test::run(&options),
         Task::Vm(options) => cmd_vm::run(options),
+        Task::BuildEbpf(options) => cmd_ebpf::build(&options),
+        Task::Verifier(options) => cmd_ebpf::verifier(&options),
+        Task::Ci(options) => cmd_ci::run(&options),
+        Task::Bench(options) => cmd_bench::run(options),
     };
     match result {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),

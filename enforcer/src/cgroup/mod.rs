@@ -4,6 +4,7 @@
 //! to a descriptor of the cgroup's folder, so a path that is re-used by another cgroup is never mistaken for
 //! this one, and every error names the file.
 
+mod below;
 mod descendants;
 mod dir;
 mod error;

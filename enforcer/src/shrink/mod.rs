@@ -1,1 +1,204 @@
 //! Drives the gate over a real cgroup.
+//!
+//! [`run`] is one loop: kernel events, PSI, file notifications, outcomes and deadlines go into the gate;
+//! its commands go to the actuator. Decisions are the gate's alone.
+
+mod actuator;
+mod bus;
+mod signals;
+mod wake;
+
+use crate::actuate::{ActuateError, Session, SessionOptions, StateDir};
+use crate::cgroup::{Cgroup, CgroupError, Sampler};
+use actuator::{Actuator, Worker};
+pub use bus::{Bus, BusError, Heard, Subscription};
+use enforcer_gate::{
+    Certificate, Command, Gate, Instant, Outcome, Policy, PolicyError, Progress, Request, Signal,
+};
+use signals::{BELOW_MAX, Interpreter};
+use std::time::Duration;
+use wake::Wakeups;
+
+/// What a shrink needs to know.
+pub struct Plan {
+    /// The cgroup whose `memory.max` is to go down.
+    pub cgroup: Cgroup,
+    /// How far, and whether to change anything.
+    pub request: Request,
+    /// The thresholds in force.
+    pub policy: Policy,
+    /// Where the journal lives.
+    pub state_dir: StateDir,
+    /// How the restorer is set up.
+    pub session: SessionOptions,
+}
+
+/// Sees everything that goes into and comes out of the gate, in order: a progress display, a trace.
+pub trait Observer {
+    /// The gate was told that something happened.
+    fn signal(&mut self, now: Instant, signal: &Signal);
+    /// The gate was told what came of a command.
+    fn outcome(&mut self, now: Instant, outcome: &Outcome);
+    /// The gate asked for something.
+    fn command(&mut self, now: Instant, command: &Command);
+    /// A deadline of the gate's passed.
+    fn timeout(&mut self, now: Instant);
+    /// How it stands, after each of the above.
+    fn progress(&mut self, now: Instant, progress: &Progress);
+}
+
+/// Looks at nothing.
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn signal(&mut self, _now: Instant, _signal: &Signal) {}
+    fn outcome(&mut self, _now: Instant, _outcome: &Outcome) {}
+    fn command(&mut self, _now: Instant, _command: &Command) {}
+    fn timeout(&mut self, _now: Instant) {}
+    fn progress(&mut self, _now: Instant, _progress: &Progress) {}
+}
+
+/// Why a shrink could not be carried through. Nothing is left lowered in any of these.
+#[derive(Debug, thiserror::Error)]
+pub enum ShrinkError {
+    /// Contradictory thresholds.
+    #[error("the policy does not hold: {}", .0.0.join("; "))]
+    Policy(PolicyError),
+    /// The cgroup can't be read.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The cgroup can't be changed, or somebody else is at it.
+    #[error(transparent)]
+    Actuate(#[from] ActuateError),
+    /// The kernel programs stopped delivering.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    /// The runtime refused a thread, a timer or a descriptor.
+    #[error("{what}")]
+    Io {
+        /// What was asked for.
+        what: &'static str,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The gate stopped without a certificate, which is a defect of enforcer.
+    #[error("the gate stopped without a certificate; please report this as a bug")]
+    NoCertificate,
+}
+
+impl ShrinkError {
+    fn io(what: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+}
+
+/// Microseconds on `CLOCK_MONOTONIC`, the clock of the kernel programs' time stamps.
+pub fn now() -> Instant {
+    let time =
+        nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
+    Instant::new(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// Runs one shrink to its end and returns what it can prove.
+///
+/// Ctrl-C and SIGTERM cancel it: everything goes back as found. On return, also with an error, the new
+/// limit is whole in force or every file is as it was found.
+pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<Certificate, ShrinkError> {
+    let mut gate = Gate::new(plan.policy.clone()).map_err(ShrinkError::Policy)?;
+    let sampler = Sampler::new(&plan.cgroup)?;
+    let mut wakeups = Wakeups::new(&plan.cgroup)?;
+    let session = if plan.request.dry_run {
+        None
+    } else {
+        Some(Session::begin(&plan.cgroup, &plan.state_dir, &plan.session)?)
+    };
+    let ours = session.as_ref().map(Session::restorer_pid).into_iter().chain([std::process::id()]);
+    let mut kernel = bus.subscribe();
+    let mut interpreter = Interpreter::new(plan.cgroup.id(), ours, plan.cgroup.descendant_ids(BELOW_MAX)?);
+    bus.watch(plan.cgroup.id()).await?;
+    let actuator = Actuator::start(Worker {
+        sampler,
+        session,
+        commit_deadline: Duration::from_micros(plan.policy.commit_deadline.get()),
+    })
+    .map_err(ShrinkError::io("start the worker threads"))?;
+    let mut drive = Drive { gate: &mut gate, actuator, observer };
+    drive.signal(&Signal::Request(plan.request));
+    let result = drive.to_end(&mut kernel, &mut interpreter, &mut wakeups).await;
+    let kept =
+        matches!(drive.gate.certificate().map(|c| &c.verdict), Some(enforcer_gate::Verdict::Committed));
+    if let Some(session) = drive.actuator.stop().and_then(|worker| worker.session) {
+        session.finish(kept)?;
+    }
+    bus.unwatch(plan.cgroup.id()).await?;
+    result?;
+    gate.certificate().cloned().ok_or(ShrinkError::NoCertificate)
+}
+
+struct Drive<'a> {
+    gate: &'a mut Gate,
+    actuator: Actuator,
+    observer: &'a mut dyn Observer,
+}
+
+impl Drive<'_> {
+    fn signal(&mut self, signal: &Signal) {
+        let at = now();
+        self.gate.handle_signal(signal, at);
+        self.observer.signal(at, signal);
+        self.carry_on(at);
+    }
+
+    fn outcome(&mut self, outcome: &Outcome) {
+        let at = now();
+        self.gate.handle_outcome(outcome, at);
+        self.observer.outcome(at, outcome);
+        self.carry_on(at);
+    }
+
+    fn timeout(&mut self) {
+        let at = now();
+        self.gate.handle_timeout(at);
+        self.observer.timeout(at);
+        self.carry_on(at);
+    }
+
+    /// Hands every command over before anything is shown to anybody.
+    fn carry_on(&mut self, at: Instant) {
+        while let Some(command) = self.gate.poll_command() {
+            self.actuator.submit(command.clone());
+            self.observer.command(at, &command);
+        }
+        if let Some(progress) = self.gate.progress() {
+            self.observer.progress(at, &progress);
+        }
+    }
+
+    async fn to_end(
+        &mut self,
+        kernel: &mut Subscription,
+        interpreter: &mut Interpreter,
+        wakeups: &mut Wakeups,
+    ) -> Result<(), ShrinkError> {
+        while self.gate.certificate().is_none() {
+            let Some(deadline) = self.gate.poll_timeout() else { return Err(ShrinkError::NoCertificate) };
+            let rest = Duration::from_micros(deadline.since(now()).get());
+            tokio::select! {
+                biased;
+                outcome = self.actuator.outcome() => match outcome {
+                    Some(outcome) => self.outcome(&outcome),
+                    None => return Err(ShrinkError::NoCertificate),
+                },
+                heard = kernel.next() => {
+                    if let Some(signal) = interpreter.signal(&heard?) {
+                        self.signal(&signal);
+                    }
+                }
+                signal = wakeups.next() => self.signal(&signal?),
+                () = tokio::time::sleep(rest) => self.timeout(),
+            }
+        }
+        Ok(())
+    }
+}

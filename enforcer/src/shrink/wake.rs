@@ -1,0 +1,82 @@
+//! Descriptors that wake the loop: PSI, `memory.events`, the user's wish to stop.
+
+use super::ShrinkError;
+use crate::cgroup::{Cgroup, PressureTrigger, Stall};
+use enforcer_gate::{Micros, Signal};
+use nix::fcntl::OFlag;
+use std::os::fd::{AsRawFd, OwnedFd};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
+
+/// The shortest window that the kernel takes for a PSI trigger (kernel/sched/psi.c, `WINDOW_MIN_US`).
+const PSI_WINDOW: Micros = Micros::from_millis(500);
+/// Stall within the window that fires it.
+const PSI_STALL: Micros = Micros::from_millis(50);
+
+/// Everything that can wake the loop besides the kernel programs.
+pub(super) struct Wakeups {
+    pressure: Option<AsyncFd<PressureTrigger>>,
+    events: AsyncFd<OwnedFd>,
+    interrupt: UnixSignal,
+    terminate: UnixSignal,
+}
+
+impl Wakeups {
+    pub(super) fn new(cgroup: &Cgroup) -> Result<Self, ShrinkError> {
+        let pressure = PressureTrigger::new(cgroup, Stall::Full, PSI_STALL, PSI_WINDOW)?
+            .map(urgent)
+            .transpose()
+            .map_err(ShrinkError::io("listen to memory.pressure"))?;
+        let events = urgent(cgroup.open_file("memory.events.local", OFlag::O_RDONLY)?)
+            .map_err(ShrinkError::io("listen to memory.events.local"))?;
+        let stop = |kind| signal(kind).map_err(ShrinkError::io("listen to signals"));
+        Ok(Self {
+            pressure,
+            events,
+            interrupt: stop(SignalKind::interrupt())?,
+            terminate: stop(SignalKind::terminate())?,
+        })
+    }
+
+    /// The next thing to tell the gate. Cancel safe.
+    pub(super) async fn next(&mut self) -> Result<Signal, ShrinkError> {
+        tokio::select! {
+            Some(()) = self.interrupt.recv() => Ok(Signal::Cancel),
+            Some(()) = self.terminate.recv() => Ok(Signal::Cancel),
+            ready = pressed(self.pressure.as_ref()) => ready.map(|()| Signal::Pressure),
+            ready = changed(&self.events) => ready.map(|()| Signal::EventsChanged),
+        }
+    }
+}
+
+/// Registers for priority data, which is how cgroup files tell of a change.
+fn urgent<T: AsRawFd>(file: T) -> std::io::Result<AsyncFd<T>> {
+    // SAFETY: `file` owns its descriptor, never gives out another one, and lives as long as the registration.
+    unsafe { AsyncFd::register_with_interest(file, Interest::PRIORITY) }.map_err(std::io::Error::from)
+}
+
+async fn pressed(trigger: Option<&AsyncFd<PressureTrigger>>) -> Result<(), ShrinkError> {
+    match trigger {
+        Some(trigger) => {
+            let mut guard = trigger
+                .ready(Interest::PRIORITY)
+                .await
+                .map_err(ShrinkError::io("wait for memory.pressure"))?;
+            guard.clear_ready();
+            Ok(())
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn changed(events: &AsyncFd<OwnedFd>) -> Result<(), ShrinkError> {
+    let mut guard =
+        events.ready(Interest::PRIORITY).await.map_err(ShrinkError::io("wait for memory.events.local"))?;
+    // kernfs reports readiness until the file is read again (fs/kernfs/file.c, kernfs_generic_poll).
+    let mut buffer = [0_u8; 512];
+    nix::sys::uio::pread(guard.get_inner(), &mut buffer, 0)
+        .map_err(|errno| ShrinkError::io("read memory.events.local")(errno.into()))?;
+    guard.clear_ready();
+    Ok(())
+}

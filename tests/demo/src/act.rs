@@ -1,0 +1,118 @@
+//! One act: workload, request, answer, and the kernel's own word on it.
+
+use anyhow::{Context, Result};
+use enforcer_vm_tests::scratch::Scratch;
+use enforcer_vm_tests::workload::Workload;
+use std::fmt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What runs, what is asked, what is promised.
+pub(crate) struct Act {
+    pub(crate) title: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) workloads: Vec<String>,
+    pub(crate) limit: &'static str,
+    pub(crate) way: Way,
+    pub(crate) ending: Ending,
+}
+
+/// How the limit is lowered.
+pub(crate) enum Way {
+    /// By `enforcer shrink`.
+    Enforcer { to: &'static str, window: &'static str },
+    /// By a write to the file.
+    BareWrite { to: &'static str },
+}
+
+/// How an act ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Committed,
+    Refused,
+    RolledBack,
+    Killed,
+}
+
+/// The line that is left of an act.
+pub(crate) struct Told {
+    name: &'static str,
+    ending: Ending,
+    kills: u64,
+    limits: String,
+    pub(crate) as_promised: bool,
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.as_promised { "as promised" } else { "NOT AS PROMISED" };
+        let ending = format!("{:?}", self.ending);
+        write!(f, "{:<12} {ending:<11} kills {}  {}  {mark}", self.name, self.kills, self.limits)
+    }
+}
+
+impl Act {
+    /// Plays it, printing as it goes.
+    pub(crate) fn play(&self, enforcer: &Path, workload: &Path) -> Result<Told> {
+        println!("\n=== {}", self.title);
+        let cgroup = Scratch::new(self.name);
+        cgroup.write("memory.max", self.limit);
+        cgroup.write_if_there("memory.swap.max", "0");
+        let running: Vec<Workload> = self
+            .workloads
+            .iter()
+            .map(|line| {
+                println!("    workload: {line}");
+                Workload::start(workload, &cgroup, line)
+            })
+            .collect();
+        let before = cgroup.read("memory.max");
+        let answer = match self.way {
+            Way::BareWrite { to } => {
+                println!("$ echo {to} > {}/memory.max", cgroup.path().display());
+                // The kernel may kill before the write returns; what it returns is not the point.
+                drop(std::fs::write(cgroup.path().join("memory.max"), to));
+                None
+            }
+            Way::Enforcer { to, window } => Some(shrink(enforcer, &cgroup, to, window)?),
+        };
+        let kills = cgroup.kills();
+        let limits = format!(
+            "memory.max {} -> {}, memory.high {}",
+            before.trim(),
+            cgroup.read("memory.max").trim(),
+            cgroup.read("memory.high").trim()
+        );
+        println!("    kernel: {limits}, oom_kill {kills}");
+        let ending = if kills > 0 { Ending::Killed } else { answer.unwrap_or(Ending::Committed) };
+        let untouched = matches!(ending, Ending::Refused | Ending::RolledBack);
+        let limit_right = (cgroup.read("memory.max") == before) == untouched;
+        let brake_off = cgroup.read("memory.high").trim() == "max";
+        drop(running);
+        Ok(Told {
+            name: self.name,
+            ending,
+            kills,
+            limits,
+            as_promised: ending == self.ending && limit_right && brake_off,
+        })
+    }
+}
+
+fn shrink(enforcer: &Path, cgroup: &Scratch, to: &str, window: &str) -> Result<Ending> {
+    println!("$ enforcer shrink {} --to {to} --window {window}", cgroup.path().display());
+    let status = Command::new(enforcer)
+        .arg("shrink")
+        .arg(cgroup.path())
+        .args(["--to", to, "--window", window])
+        .stdin(Stdio::null())
+        .status()
+        .context("run enforcer")?;
+    let max = cgroup.read("memory.max");
+    println!("    exit status: {}, memory.max {}", status.code().unwrap_or(-1), max.trim());
+    Ok(match status.code() {
+        Some(0) => Ending::Committed,
+        Some(2) => Ending::Refused,
+        code => anyhow::bail!("enforcer ended with {code:?}"),
+    })
+}

@@ -1,0 +1,73 @@
+//! `cargo xtask bench`: one benchmark in a guest; its result is kept with kernel, date and command.
+
+use crate::guest::{Boot, Kit};
+use crate::{build, kernels, run};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::process::Command;
+use std::time::Duration;
+
+/// Which benchmark.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// A kernel of the list in xtask/src/kernels.rs.
+    #[arg(long, default_value = kernels::DEFAULT)]
+    kernel: String,
+    /// The guest's memory in MiB.
+    #[arg(long, default_value_t = 4096)]
+    memory: u32,
+    /// Give up after so many seconds.
+    #[arg(long, default_value_t = 5400)]
+    seconds: u64,
+    /// Let the guest's clock count instructions, one nanosecond each.
+    #[arg(long)]
+    icount: bool,
+    /// Keep the result under docs/bench.
+    #[arg(long)]
+    save: bool,
+    /// Name and options of the benchmark; `--help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    bench: Vec<String>,
+}
+
+pub(crate) fn run(options: Options) -> Result<i32> {
+    let kit = Kit::ready()?;
+    let kernel = kit.kernel(&options.kernel)?;
+    let mut boot = Boot::new(&["/bin/enforcer-bench"]);
+    boot.job.extend(options.bench.clone());
+    boot.memory_mib = options.memory;
+    boot.time_out = Duration::from_secs(options.seconds);
+    boot.icount = options.icount;
+    let mut text = String::new();
+    let mut results = Vec::new();
+    let ended = kit.boot(&kernel, boot, |line| {
+        if let Some(result) = line.strip_prefix("RESULT ") {
+            results.push(result.to_owned());
+        } else {
+            println!("{line}");
+            text.push_str(line);
+            text.push('\n');
+        }
+    })?;
+    if options.save && ended.status == 0 {
+        let date = run::output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
+        let folder = build::root().join("docs/bench");
+        std::fs::create_dir_all(&folder)?;
+        let name = &options.bench[0];
+        let icount = if options.icount { " --icount" } else { "" };
+        let command =
+            format!("cargo xtask bench --kernel {}{icount} {}", options.kernel, options.bench.join(" "));
+        let page = format!(
+            "kernel:  {} (QEMU TCG, 2 CPUs)\ndate:    {}\ncommand: {command}\n\n{}\n",
+            kernel.release,
+            date.trim(),
+            text.trim_end()
+        );
+        std::fs::write(folder.join(format!("{name}.txt")), page).context("keep the result")?;
+        for result in results {
+            let (name, json) = result.split_once(' ').context("a result without a name")?;
+            std::fs::write(folder.join(format!("{name}.json")), format!("{json}\n"))?;
+        }
+    }
+    Ok(ended.status)
+}

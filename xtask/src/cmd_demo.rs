@@ -1,0 +1,68 @@
+//! `cargo xtask demo`: three real shrinks, told as a story.
+
+use crate::guest::{Boot, Kit};
+use crate::{build, kernels, run};
+use anyhow::{Result, ensure};
+use clap::Args;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Where the story plays.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Always in the VM, with this kernel of the list in xtask/src/kernels.rs.
+    #[arg(long)]
+    kernel: Option<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<i32> {
+    println!("== set-up");
+    let here = if options.kernel.is_some() { Err("a kernel was named".to_owned()) } else { host_can() };
+    let why = match here {
+        Ok(()) => return on_host(),
+        Err(why) => why,
+    };
+    println!("    this machine can't run it itself ({why}); a VM can");
+    let kit = Kit::ready()?;
+    let kernel = kit.kernel(options.kernel.as_deref().unwrap_or(kernels::DEFAULT))?;
+    println!("    booting Linux {} under QEMU", kernel.release);
+    let ended = kit.boot(&kernel, Boot::new(&["/bin/enforcer-demo"]), |line| println!("{line}"))?;
+    Ok(ended.status)
+}
+
+/// Whether cgroup v2 with the memory controller is mounted here, and this is root. Whether the kernel takes the
+/// programs is the command's own to say.
+fn host_can() -> Result<(), String> {
+    let root = run::output(Command::new("id").arg("-u")).map_err(|error| format!("{error:#}"))?;
+    if root.trim() != "0" {
+        return Err("not root".into());
+    }
+    let controllers = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers")
+        .map_err(|_| "no cgroup v2 at /sys/fs/cgroup".to_owned())?;
+    if !controllers.split_whitespace().any(|controller| controller == "memory") {
+        return Err("the memory controller is not on cgroup v2".into());
+    }
+    let btf = Path::new("/sys/kernel/btf/vmlinux");
+    if btf.exists() { Ok(()) } else { Err("the kernel has no BTF".into()) }
+}
+
+fn on_host() -> Result<i32> {
+    crate::setup::build()?;
+    let programs = build::guest_programs()?;
+    // The kernel may still refuse: the command knows, and says so with exit status 69.
+    let check = Command::new(programs.join("enforcer")).arg("check").stdin(Stdio::null()).status()?;
+    ensure!(
+        check.success(),
+        "this machine lacks something (see above); `cargo xtask demo --kernel 6.12` uses a VM"
+    );
+    let disk = tempfile::Builder::new().prefix("demo-").tempdir_in(build::target_folder())?;
+    let status = Command::new(programs.join("enforcer-demo"))
+        .arg("--enforcer")
+        .arg(programs.join("enforcer"))
+        .arg("--workload")
+        .arg(programs.join("enforcer-workload"))
+        .arg("--dir")
+        .arg(disk.path())
+        .status()?;
+    Ok(status.code().unwrap_or(1))
+}
