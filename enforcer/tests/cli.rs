@@ -161,6 +161,21 @@ fn what_needs_cgroups_says_what_is_missing_here() {
 }
 
 #[test]
+fn nothing_is_left_to_recover_from_an_empty_folder() {
+    let dir = scratch("recover");
+    let args = ["recover", "--state-dir", dir.to_str().expect("text"), "--json"];
+    let answer = enforcer(args);
+    let able = ["root", "cgroup_v2_memory"].iter().all(|need| state_of(need).0 != "missing");
+    if able {
+        assert_eq!((answer.code, answer.out.as_str()), (0, "[]\n"), "{}", answer.err);
+    } else {
+        let error = &json(&answer.err)["error"];
+        assert_eq!((answer.code, error["what"].as_str()), (69, Some("can't recover from")), "{error}");
+        assert!(error["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty()), "{error}");
+    }
+}
+
+#[test]
 fn completions_and_manual_pages_name_every_command() {
     let commands = ["check", "floor", "record", "replay", "recover"];
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

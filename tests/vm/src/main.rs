@@ -3,6 +3,7 @@
 //! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only.
 
 mod actuate;
+mod cli;
 mod guest;
 mod process;
 
@@ -15,5 +16,6 @@ fn main() {
     let mut cases = Vec::new();
     cases.extend(guest::cases());
     cases.extend(actuate::cases());
+    cases.extend(cli::cases());
     case::run(cases, smoke);
 }

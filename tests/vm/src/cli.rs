@@ -1,0 +1,250 @@
+//! The command line on a real kernel.
+
+use enforcer::cgroup::Cgroup;
+use enforcer::node::pressure_killer;
+use enforcer_vm_tests::case::{Case, Tier, at_least, nothing};
+use enforcer_vm_tests::scratch::Scratch;
+use enforcer_vm_tests::workload::Workload;
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const ENFORCER: &str = "/bin/enforcer";
+const MIB: u64 = 1 << 20;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let smoke = |name, run| Case { name, tier: Tier::Smoke, needs: nothing, run };
+    let full = |name, run| Case { name, tier: Tier::Full, needs: nothing, run };
+    vec![
+        smoke("cli::check_finds_this_node_fit", check),
+        smoke("cli::floor_names_each_term", floor_terms),
+        full("cli::floor_leaves_clean_cache_out", floor_cache),
+        full("cli::floor_is_that_of_the_own_cgroup_by_default", floor_own),
+        full("cli::floor_shows_the_tighter_ancestor", floor_ancestor),
+        full("cli::floor_of_what_is_no_cgroup", floor_nothing),
+        smoke("cli::a_recording_is_replayed", record_and_replay),
+        full("cli::a_recording_ends_with_its_cgroup", record_gone),
+        full("cli::hostile_names_are_escaped", hostile_names),
+        smoke("cli::pressure_killers_are_found", killers),
+    ]
+}
+
+struct Answer {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn enforcer<I: IntoIterator<Item: AsRef<OsStr>>>(args: I) -> Answer {
+    let output = Command::new(ENFORCER).args(args).stdin(Stdio::null()).output().expect("enforcer starts");
+    let text = |bytes| String::from_utf8(bytes).expect("output is text");
+    Answer { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn floor(cgroup: &Path) -> Value {
+    let args = [OsStr::new("floor"), cgroup.as_os_str(), OsStr::new("--json"), OsStr::new("--window=500ms")];
+    let answer = enforcer(args);
+    assert_eq!(answer.code, Some(0), "{}", answer.err);
+    json(&answer.out)
+}
+
+fn bytes(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+fn without_swap(name: &str) -> Scratch {
+    let cgroup = Scratch::new(name);
+    cgroup.write_if_there("memory.swap.max", "0");
+    cgroup
+}
+
+fn check() {
+    // Makes sure that a cgroup with memory files is there to be looked at.
+    let _cgroup = Scratch::new("check");
+    let answer = enforcer(["check", "--json"]);
+    let report = json(&answer.out);
+    let state = |need: &str| {
+        let findings = report["node"].as_array().expect("a list");
+        let finding = findings.iter().find(|finding| finding["need"] == need).expect("judged");
+        finding["state"].as_str().expect("text").to_owned()
+    };
+    for need in ["kernel", "root", "cgroup_v2_memory", "memory_reclaim", "btf", "psi", "bpf_lsm"] {
+        assert_eq!(state(need), "ok", "{need}: {report}");
+    }
+    let since = |major, minor| if at_least(major, minor).is_ok() { "ok" } else { "degraded" };
+    assert_eq!(state("memory_peak"), since(6, 12), "{report}");
+    assert_eq!(state("nonblocking_max"), since(6, 16), "{report}");
+    assert_eq!((answer.code, &report["supported"]), (Some(0), &Value::Bool(true)), "{report}");
+}
+
+fn floor_terms() {
+    for (term, line) in [
+        ("anon", "anon --size 16Mi"),
+        ("shmem", "tmpfs --dir /tmp --size 16Mi"),
+        ("unevictable", "mlock --size 16Mi"),
+    ] {
+        let cgroup = without_swap(term);
+        cgroup.write("memory.max", "64M");
+        let _workload = Workload::run(&cgroup, line);
+        let report = floor(cgroup.path());
+        let found = bytes(&report["peak_floor"]["terms"][term]);
+        assert!((16 * MIB..18 * MIB).contains(&found), "{term} {found}: {report}");
+        assert!(bytes(&report["safe_minimum"]) > found, "{report}");
+        assert_eq!(bytes(&report["max"]["bytes"]), 64 * MIB, "{report}");
+        let table =
+            enforcer([OsStr::new("floor"), cgroup.path().as_os_str(), OsStr::new("--window=500ms")]).out;
+        assert!(table.contains(term) && table.contains("safe minimum "), "{table}");
+    }
+}
+
+fn floor_cache() {
+    let cgroup = without_swap("cache");
+    let _workload = Workload::run(&cgroup, "cache --file /data/cli-cache --size 32Mi --anon 4Mi");
+    let report = floor(cgroup.path());
+    assert!(bytes(&report["usage"]) > 36 * MIB, "{report}");
+    assert!(bytes(&report["peak_floor"]["bytes"]) < 12 * MIB, "{report}");
+}
+
+fn floor_own() {
+    let cgroup = without_swap("own");
+    let script =
+        format!("echo $$ > {}/cgroup.procs && exec {ENFORCER} floor --json", cgroup.path().display());
+    let output = Command::new("/bin/busybox").args(["sh", "-c", &script]).output().expect("a shell");
+    let report = json(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!(bytes(&report["cgroup_id"]), cgroup.id(), "{report}");
+}
+
+fn floor_ancestor() {
+    let pod = without_swap("pod");
+    let container = pod.child("container");
+    pod.write("memory.max", "32M");
+    container.write("memory.max", "64M");
+    let table =
+        enforcer([OsStr::new("floor"), container.path().as_os_str(), OsStr::new("--window=200ms")]).out;
+    let name = pod.path().file_name().and_then(OsStr::to_str).expect("a name");
+    assert!(table.contains(&format!("note: the tighter limit is that of {name}")), "{table}");
+    assert!(table.contains("note: no process lives in it"), "{table}");
+}
+
+fn floor_nothing() {
+    for (path, code, says) in [
+        ("no/such", 1, "the cgroup is gone"),
+        ("/etc", 64, "not below the cgroup mount"),
+        ("../etc", 64, "`..` is not taken"),
+        ("/sys/fs/cgroup", 64, "the root cgroup has no memory limit"),
+    ] {
+        let answer = enforcer(["floor", path]);
+        assert_eq!(answer.code, Some(code), "{path}: {}", answer.err);
+        assert!(answer.err.contains(says), "{path}: {}", answer.err);
+    }
+}
+
+/// A file's path that is not taken yet.
+fn fresh(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("cli-{name}-{}", std::process::id()));
+    drop(std::fs::remove_file(&path));
+    path
+}
+
+fn record_and_replay() {
+    let cgroup = without_swap("record");
+    cgroup.write("memory.max", "64M");
+    let _workload = Workload::run(&cgroup, "anon --size 16Mi");
+    let trace = fresh("record");
+    let args =
+        [OsStr::new("record"), cgroup.path().as_os_str(), OsStr::new("--duration=2s"), OsStr::new("--out")];
+    let answer = enforcer(args.into_iter().chain([trace.as_os_str()]));
+    assert_eq!(answer.code, Some(0), "{}", answer.err);
+    let replay = |to: &str| {
+        let words = ["--to", to, "--window=1s", "--json"].map(OsStr::new);
+        let answer = enforcer([OsStr::new("replay"), trace.as_os_str()].into_iter().chain(words));
+        (answer.code, json(&answer.out))
+    };
+    let (code, report) = replay("48Mi");
+    assert_eq!((code, &report["certificate"]["verdict"]), (Some(0), &Value::from("feasible")), "{report}");
+    let (code, report) = replay("16Mi");
+    assert_eq!((code, &report["certificate"]["verdict"]), (Some(2), &Value::from("refused")), "{report}");
+    let safe = bytes(&report["certificate"]["safe_minimum"]);
+    assert!((17 * MIB..24 * MIB).contains(&safe), "{report}");
+    assert_eq!(replay(&safe.to_string()).0, Some(0), "the safe minimum itself is let in");
+    assert_eq!(replay(&(safe - 4096).to_string()).0, Some(2), "a page less is not");
+    drop(std::fs::remove_file(trace));
+}
+
+fn record_gone() {
+    let cgroup = without_swap("gone");
+    let trace = fresh("gone");
+    let mut recorder = Command::new(ENFORCER)
+        .arg("record")
+        .arg(cgroup.path())
+        .args(["--duration=600s", "--json", "--out"])
+        .arg(&trace)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("enforcer starts");
+    // The header is written once the cgroup's files are open.
+    while !std::fs::metadata(&trace).is_ok_and(|file| file.len() > 0)
+        && recorder.try_wait().is_ok_and(|end| end.is_none())
+    {
+        std::thread::yield_now();
+    }
+    drop(cgroup);
+    let output = recorder.wait_with_output().expect("it ends");
+    let report = json(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!((output.status.code(), &report["gone"]), (Some(0), &Value::Bool(true)), "{report}");
+    drop(std::fs::remove_file(trace));
+}
+
+fn hostile_names() {
+    let parent = Scratch::new("hostile");
+    parent.write("cgroup.subtree_control", "+memory");
+    let mut name = b"x\x1b[2J\x07\xff\xe2\x80\xae".to_vec();
+    name.resize(255, b'y');
+    let path = parent.path().join(OsStr::from_bytes(&name));
+    std::fs::create_dir(&path).expect("cgroup names may be nearly anything");
+    let child = path.join("child");
+    std::fs::write(path.join("cgroup.subtree_control"), "+memory").expect("writes");
+    std::fs::create_dir(&child).expect("makes");
+    for json in [false, true] {
+        let mut args = vec![OsStr::new("floor"), child.as_os_str(), OsStr::new("--window=200ms")];
+        if json {
+            args.push(OsStr::new("--json"));
+        }
+        let answer = enforcer(args);
+        assert_eq!(answer.code, Some(0), "{}", answer.err);
+        let text = answer.out;
+        assert!(text.contains("x\\u{1b}[2J") || text.contains("x\\\\u{1b}[2J"), "{text:?}");
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}', '\u{fffd}']), "{text:?}");
+    }
+    let answer = enforcer([OsStr::new("floor"), path.join("gone").as_os_str()]);
+    assert_eq!(answer.code, Some(1));
+    assert!(!answer.err.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{:?}", answer.err);
+}
+
+fn killers() {
+    let pod = Scratch::new("killer");
+    let container = pod.child("container");
+    let beside = pod.child("beside");
+    let inside = Workload::run(&container, "anon --size 1Mi");
+    let open = || Cgroup::open(container.path()).expect("is there");
+    let found = || pressure_killer(&open()).expect("can be looked for");
+    assert_eq!(found(), None);
+    // A program that watches its own container's pressure kills nobody else.
+    let own = Workload::run(&container, &format!("pressure-killer --watch {}", container.path().display()));
+    assert_eq!(found(), None);
+    drop(own);
+    let killer = Workload::run(&beside, &format!("pressure-killer --watch {}", pod.path().display()));
+    let seen = found().expect("a trigger on the pod");
+    assert_eq!(seen.pid, killer.pid());
+    assert!("enforcer-workload".starts_with(&seen.comm), "{seen:?}");
+    assert!(pod.path().ends_with(&seen.cgroup), "{seen:?}");
+    drop(killer);
+    assert_eq!(found(), None);
+    drop(inside);
+}
