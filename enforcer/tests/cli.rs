@@ -59,6 +59,12 @@ fn wrong_words_get_64_and_what_is_wrong() {
         &["record", "a", "--duration", "1s", "--out", "/x", "--interval", "1h"],
         "sample_interval is 3600000000 us",
     );
+    wrong(&["shrink", "a"], "arguments were not provided: --to <QUANTITY>\n");
+    wrong(&["shrink", "a", "--to", "1Gi", "--watch", "30d"], "is no unit");
+    wrong(
+        &["shrink", "a", "--to", "1Gi", "--window", "1000h", "--budget", "0s"],
+        "trial_window is 3600000000000 us",
+    );
     wrong(&["replay"], "<TRACE>");
     wrong(&["replay", "/x", "--window", "1s"], "--to <QUANTITY>");
     wrong(&["replay", "/nowhere/at/all"], "can't replay /nowhere/at/all\n  No such file");
@@ -78,8 +84,10 @@ fn every_wrong_quantity_is_explained() {
         ("99999999999999999999", "more than 64 bits of bytes can hold"),
     ] {
         wrong(&["replay", "/x", "--to", quantity], says);
+        wrong(&["shrink", "a", "--to", quantity], says);
     }
     wrong(&["replay", "/x", "--to=-1"], "it is negative");
+    wrong(&["shrink", "a", "--to", "-1"], "it is negative");
 }
 
 #[test]
@@ -141,9 +149,11 @@ fn what_needs_cgroups_says_what_is_missing_here() {
     let (state, todo) = state_of("cgroup_v2_memory");
     let out = scratch("needs").join("trace");
     let out = out.to_str().expect("text");
-    for args in
-        [vec!["floor", "no/such/cgroup"], vec!["record", "no/such/cgroup", "--duration", "1s", "--out", out]]
-    {
+    for args in [
+        vec!["floor", "no/such/cgroup"],
+        vec!["shrink", "no/such/cgroup", "--to", "1Gi"],
+        vec!["record", "no/such/cgroup", "--duration", "1s", "--out", out],
+    ] {
         let answer = enforcer(&args);
         if state == "missing" {
             assert_eq!(answer.code, 69, "{args:?}: {}", answer.err);
@@ -177,7 +187,7 @@ fn nothing_is_left_to_recover_from_an_empty_folder() {
 
 #[test]
 fn completions_and_manual_pages_name_every_command() {
-    let commands = ["check", "floor", "record", "replay", "recover"];
+    let commands = ["check", "floor", "shrink", "record", "replay", "recover"];
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let answer = enforcer(["completions", shell]);
         assert_eq!(answer.code, 0);

@@ -5,6 +5,7 @@ use crate::{
     actuate::ActuateError,
     cgroup::{CgroupError, shown},
     node::{Facts, Need, State, judge},
+    probe::ProbeError,
 };
 use serde::Serialize;
 use std::{fmt::Write as _, io::Write as _, process::ExitCode};
@@ -154,6 +155,29 @@ pub(super) fn actuate(what: &str, on: impl AsRef<std::path::Path>, error: &Actua
         }
     };
     Failure::new(exit, what, on, error, todo)
+}
+
+/// From an error of the kernel programs.
+pub(super) fn probe(what: &str, on: impl AsRef<std::path::Path>, error: &ProbeError) -> Failure {
+    let exit = match error {
+        ProbeError::NoBtf { .. } | ProbeError::Btf { .. } | ProbeError::NotPermitted { .. } => {
+            Exit::Unsupported
+        }
+        ProbeError::Object(_)
+        | ProbeError::Option { .. }
+        | ProbeError::NotInObject(_)
+        | ProbeError::Map { .. }
+        | ProbeError::WatchedFull { .. }
+        | ProbeError::Record(_)
+        | ProbeError::Wait(_) => Exit::Failed,
+    };
+    Failure::new(exit, what, on, &chain(error), "enforcer check says what this node has")
+}
+
+/// An error with everything that caused it, fit to print.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    shown(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
 }
 
 /// Fails with everything of `needs` that this node lacks.

@@ -13,6 +13,7 @@ mod options;
 mod record;
 mod recover;
 mod replay;
+mod shrink;
 mod table;
 
 use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
@@ -33,6 +34,7 @@ struct Cli {
 enum Command {
     Check(check::Options),
     Floor(floor::Options),
+    Shrink(shrink::Options),
     Record(record::Options),
     Replay(replay::Options),
     Recover(recover::Options),
@@ -71,6 +73,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Check(options) => check::run(&options),
         Command::Floor(options) => floor::run(&options),
+        Command::Shrink(options) => shrink::run(&options),
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Recover(options) => recover::run(&options),

@@ -1,0 +1,166 @@
+//! How a shrink is shown while it goes on. No I/O: what to print is returned.
+
+use crate::{
+    cli::certificate::limit,
+    duration::approximate as time,
+    quantity::{approximate, exact},
+};
+use enforcer_gate::{Instant, Micros, Progress, State};
+
+/// Where the display goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// A terminal: one line that changes, and one that stays for each state.
+    Terminal,
+    /// A file or a pipe: a line for each state, and one a second.
+    Lines,
+    /// Nothing.
+    Off,
+}
+
+impl Mode {
+    const fn every(self) -> Micros {
+        match self {
+            Self::Terminal => Micros::from_millis(100),
+            Self::Lines | Self::Off => Micros::from_secs(1),
+        }
+    }
+}
+
+/// Decides what is worth printing.
+#[derive(Debug)]
+pub(super) struct Display {
+    mode: Mode,
+    begun: Option<Instant>,
+    shown: Option<(State, Instant)>,
+}
+
+impl Display {
+    pub(super) fn new(mode: Mode) -> Self {
+        Self { mode, begun: None, shown: None }
+    }
+
+    /// What to print now, if anything.
+    pub(super) fn update(&mut self, now: Instant, progress: &Progress) -> Option<String> {
+        let begun = *self.begun.get_or_insert(now);
+        let changed = self.shown.is_none_or(|(state, _)| state != progress.state);
+        let due = self.shown.is_none_or(|(_, at)| now.since(at) >= self.mode.every());
+        if self.mode == Mode::Off || !(changed || due) {
+            return None;
+        }
+        let first = self.shown.is_none();
+        self.shown = Some((progress.state, now));
+        let line = line(now.since(begun), now, progress);
+        Some(match self.mode {
+            Mode::Terminal if changed && !first => format!("\n{line}"),
+            Mode::Terminal if first => line,
+            Mode::Terminal => format!("\r\u{1b}[K{line}"),
+            Mode::Lines | Mode::Off => line + "\n",
+        })
+    }
+
+    /// What to print when it is over.
+    pub(super) fn end(&self) -> &'static str {
+        if self.mode == Mode::Terminal && self.shown.is_some() { "\n" } else { "" }
+    }
+}
+
+/// `[  3.2s] trial       usage 96.1Mi, floor 12.3Mi -> 100Mi, brake 93.7Mi, stall 0us/0us, 6.8s left`
+fn line(elapsed: Micros, now: Instant, progress: &Progress) -> String {
+    let tenths = elapsed.get() / 100_000;
+    let Progress { usage, floor, target, stall_some, stall_full, .. } = progress;
+    let mut text = format!(
+        "[{:>3}.{}s] {:<10} usage {}, floor {} -> {}",
+        tenths / 10,
+        tenths % 10,
+        progress.state.to_string(),
+        approximate(*usage),
+        approximate(*floor),
+        exact(*target),
+    );
+    if let Some(brake) = progress.brake {
+        text.push_str(", brake ");
+        text.push_str(&limit(brake));
+    }
+    if progress.reclaimed.get() > 0 {
+        text.push_str(", reclaimed ");
+        text.push_str(&approximate(progress.reclaimed));
+    }
+    for part in [", stall some ", &time(*stall_some), " full ", &time(*stall_full)] {
+        text.push_str(part);
+    }
+    if let Some(end) = progress.window_end {
+        for part in [", ", &time(end.since(now)), " left"] {
+            text.push_str(part);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enforcer_gate::{Bytes, Limit};
+
+    fn progress(state: State) -> Progress {
+        Progress {
+            state,
+            since: Instant::ZERO,
+            deadline: Instant::ZERO,
+            window_end: Some(Instant::new(10_000_000)),
+            target: Bytes::from_mib(100),
+            previous_max: Some(Limit::Max),
+            usage: Bytes::from_mib(96),
+            floor: Bytes::new(12_897_485),
+            peak_floor: Bytes::ZERO,
+            safe_minimum: None,
+            brake: Some(Limit::Bytes(Bytes::from_mib(94))),
+            stall_some: Micros::new(1_200),
+            stall_full: Micros::ZERO,
+            reclaimed: Bytes::from_mib(30),
+            doing: None,
+        }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO.after(Micros::from_millis(millis))
+    }
+
+    #[test]
+    fn a_line_says_how_it_stands() {
+        assert_eq!(
+            line(Micros::from_millis(3_200), at(3_200), &progress(State::Trial)),
+            "[  3.2s] trial      usage 96Mi, floor 12.3Mi -> 100Mi, brake 94Mi, reclaimed 30Mi, \
+             stall some 1.2ms full 0us, 6.8s left"
+        );
+    }
+
+    #[test]
+    fn lines_come_with_states_and_once_a_second() {
+        let mut display = Display::new(Mode::Lines);
+        let mut shown = |millis, state| display.update(at(millis), &progress(state)).is_some();
+        assert!(shown(0, State::Observing));
+        assert!(!shown(999, State::Observing));
+        assert!(shown(1_000, State::Observing));
+        assert!(shown(1_001, State::Reclaiming));
+        assert!(!shown(1_500, State::Reclaiming));
+        assert_eq!(display.end(), "");
+    }
+
+    #[test]
+    fn a_terminal_keeps_one_line_a_state() {
+        let mut display = Display::new(Mode::Terminal);
+        let mut shown = |millis, state| display.update(at(millis), &progress(state)).unwrap_or_default();
+        assert!(shown(0, State::Observing).starts_with('['));
+        assert_eq!(shown(50, State::Observing), "");
+        assert!(shown(100, State::Observing).starts_with("\r\u{1b}[K["));
+        assert!(shown(110, State::Trial).starts_with("\n["));
+        assert_eq!(display.end(), "\n");
+    }
+
+    #[test]
+    fn off_is_silent() {
+        let mut display = Display::new(Mode::Off);
+        assert_eq!(display.update(at(0), &progress(State::Trial)), None);
+    }
+}

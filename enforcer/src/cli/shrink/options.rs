@@ -1,0 +1,139 @@
+//! What can be said about a shrink.
+
+use crate::{
+    actuate::SessionOptions,
+    cli::options::{self, Json, StateDirectory},
+};
+use enforcer_gate::{Bytes, Micros, Policy, StallBudget};
+use std::{path::PathBuf, time::Duration};
+
+/// Lowers memory.max of one cgroup, or refuses with the safe minimum
+///
+/// Observes, reclaims in paced steps, brakes with memory.high below the target while memory.max stays as it is, then
+/// lowers memory.max and watches. Whatever turns bad on the way takes everything back as found, and so does Ctrl-C
+/// or kill -9. Exit code 2: the gate refused or took it back.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Options {
+    /// The cgroup: absolute, or below the cgroup mount
+    pub(super) cgroup: PathBuf,
+    /// The new memory.max, as in Kubernetes: 256Mi, 0.5Gi, 128M; the kernel rounds down to whole pages
+    #[arg(long, value_name = "QUANTITY", value_parser = options::target, allow_hyphen_values = true)]
+    pub(super) to: Bytes,
+    /// Say whether the gate would try it; change nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// The workload's longest known period: how long the brake is tried before memory.max goes down
+    #[arg(long, value_name = "TIME", value_parser = options::span)]
+    window: Option<Micros>,
+    /// How long to look before anything is changed
+    #[arg(long, value_name = "TIME", value_parser = options::span)]
+    observe: Option<Micros>,
+    /// How long the brake stays on after memory.max went down
+    #[arg(long, value_name = "TIME", value_parser = options::span)]
+    watch: Option<Micros>,
+    /// Most stall (PSI "full") that the shrink may add in all; "some" may add twice as much
+    #[arg(long, value_name = "TIME", value_parser = options::span)]
+    budget: Option<Micros>,
+    /// Least headroom between floor and target
+    #[arg(long, value_name = "QUANTITY", value_parser = options::target)]
+    headroom: Option<Bytes>,
+    /// Shrink although something kills on memory pressure of an ancestor
+    #[arg(long)]
+    allow_pressure_killer: bool,
+    /// Record everything that the gate sees and asks for, for enforcer replay; the file must not exist yet
+    #[arg(long, value_name = "FILE")]
+    pub(super) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) state_dir: StateDirectory,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+impl Options {
+    /// The thresholds, on top of this node's.
+    pub(super) fn policy(&self, node: &Policy) -> Policy {
+        let stall = self.budget.map_or(node.stall, |full_total| StallBudget {
+            full_per_second: node.stall.full_per_second.min(full_total),
+            full_total,
+            some_total: full_total.scaled(2, 1),
+        });
+        Policy {
+            trial_window: self.window.unwrap_or(node.trial_window),
+            observe_window: self.observe.unwrap_or(node.observe_window),
+            watch_window: self.watch.unwrap_or(node.watch_window),
+            headroom_min: self.headroom.unwrap_or(node.headroom_min),
+            allow_pressure_killer: self.allow_pressure_killer,
+            stall,
+            ..node.clone()
+        }
+    }
+}
+
+/// The restorer acts when every state has had all of its time and as much again to spare.
+pub(super) fn session(policy: &Policy) -> SessionOptions {
+    let states = [
+        policy.observe_window,
+        policy.reclaim_deadline,
+        policy.trial_window,
+        policy.commit_deadline,
+        policy.watch_window,
+        policy.restore_deadline,
+    ];
+    let whole: Micros = states.into_iter().sum();
+    let spare = Duration::from_mins(1);
+    SessionOptions {
+        deadline: Duration::from_micros(whole.get()).saturating_mul(2).saturating_add(spare),
+        ..SessionOptions::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn policy(args: &[&str]) -> Policy {
+        let words = ["x", "a", "--to", "1Mi"].iter().chain(args);
+        Cli::try_parse_from(words).expect("parses").options.policy(&Policy::default())
+    }
+
+    #[test]
+    fn what_is_not_said_is_the_nodes() {
+        assert_eq!(policy(&[]), Policy::default());
+    }
+
+    #[test]
+    fn what_is_said_is_in_force() {
+        let found = policy(&[
+            "--window",
+            "7s",
+            "--observe=1s",
+            "--watch=2s",
+            "--budget=100ms",
+            "--headroom=8Mi",
+            "--allow-pressure-killer",
+        ]);
+        let second = Micros::from_secs(1);
+        assert_eq!(found.trial_window, second.scaled(7, 1));
+        assert_eq!((found.observe_window, found.watch_window), (second, second.scaled(2, 1)));
+        assert_eq!(found.stall.full_total, Micros::from_millis(100));
+        assert_eq!(found.stall.some_total, Micros::from_millis(200));
+        assert_eq!(found.stall.full_per_second, Micros::from_millis(100));
+        assert_eq!(found.headroom_min, Bytes::from_mib(8));
+        assert!(found.allow_pressure_killer);
+        found.validate().expect("holds");
+    }
+
+    #[test]
+    fn the_restorer_outlasts_every_state() {
+        let policy = Policy::default();
+        let spans = policy.trial_window.get() + policy.watch_window.get() + policy.reclaim_deadline.get();
+        assert!(session(&policy).deadline > Duration::from_micros(spans));
+    }
+}

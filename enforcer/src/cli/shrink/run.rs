@@ -1,0 +1,136 @@
+//! Carries a shrink out.
+
+use super::{
+    Options,
+    display::{Display, Mode},
+    observer::Watcher,
+    options::session,
+};
+use crate::{
+    actuate::StateDir,
+    cgroup::{Cgroup, shown},
+    cli::{Exit, Failure, certificate, failure, json, options as common, print},
+    node::{Facts, Need, pressure_killer},
+    probe::{Probe, ProbeOptions},
+    shrink::{Bus, BusError, Plan, ShrinkError, now, run as drive},
+    trace::{Header, Kind, Summary, TRACE_VERSION, Writer},
+};
+use enforcer_gate::{Bytes, Certificate, Policy, Request, Verdict};
+use serde::Serialize;
+use std::{
+    io::{IsTerminal as _, Write as _},
+    path::Path,
+};
+
+const WHAT: &str = "can't shrink";
+const NEEDS: [Need; 4] = [Need::Root, Need::CgroupV2Memory, Need::MemoryReclaim, Need::Btf];
+
+#[derive(Serialize)]
+struct Report<'a> {
+    cgroup: String,
+    cgroup_id: u64,
+    /// As asked; the certificate has it in whole pages.
+    asked: Bytes,
+    exit: u8,
+    /// Entries of the trace that were lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_dropped: Option<u64>,
+    certificate: &'a Certificate,
+}
+
+pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
+    let path = options.cgroup.as_path();
+    let policy = common::checked(options.policy(&common::node_policy()))?;
+    let cgroup = common::open(WHAT, path, &NEEDS)?;
+    let state = &options.state_dir.state_dir;
+    let state_dir = StateDir::open(state).map_err(|error| failure::actuate(WHAT, path, &error))?;
+    let killer = pressure_killer(&cgroup).map_err(|error| Failure::cgroup(WHAT, path, &error))?;
+    let trace = options.trace.as_deref().map(|file| record(file, &cgroup, &policy)).transpose()?;
+    if !options.json.json && options.to != options.to.page_floor() {
+        let (asked, whole) = (options.to.get(), options.to.page_floor().get());
+        // Where standard error is closed nobody wants to know.
+        let _ = writeln!(std::io::stderr(), "{asked} bytes are rounded down to whole pages: {whole}");
+    }
+    let mode = match (options.json.json, std::io::stderr().is_terminal()) {
+        (true, _) => Mode::Off,
+        (false, true) => Mode::Terminal,
+        (false, false) => Mode::Lines,
+    };
+    let mut watcher = Watcher { display: Display::new(mode), trace };
+    let request = Request { target: options.to, dry_run: options.dry_run, pressure_killer: killer };
+    let session = session(&policy);
+    let plan = Plan { cgroup: cgroup.clone(), request, policy, state_dir, session };
+    let result = carry_out(plan, &mut watcher);
+    let _ = std::io::stderr().write_all(watcher.display.end().as_bytes());
+    // The trace is whole also where the shrink could not be carried through.
+    let summary = watcher.trace.map(|trace| trace.finish(now())).transpose();
+    let certificate = result.map_err(|error| explain(path, &error))?;
+    let summary = summary.map_err(|error| Failure::new(Exit::Failed, "can't record", path, &error, ""))?;
+    Ok(report(options, &cgroup, &certificate, summary))
+}
+
+fn carry_out(plan: Plan, watcher: &mut Watcher) -> Result<Certificate, ShrinkError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| ShrinkError::Io { what: "can't start the event loop", source })?;
+    runtime.block_on(async {
+        let probe = Probe::load(&ProbeOptions::default()).map_err(BusError::from)?;
+        let (bus, _task) = Bus::start(probe);
+        drive(plan, &bus, watcher).await
+    })
+}
+
+fn record(file: &Path, cgroup: &Cgroup, policy: &Policy) -> Result<Writer, Failure> {
+    let header = Header {
+        trace_version: TRACE_VERSION,
+        kind: Kind::Shrink,
+        enforcer: env!("CARGO_PKG_VERSION").into(),
+        kernel: Facts::gather().release.text,
+        cgroup: shown(cgroup.path()),
+        cgroup_id: cgroup.id(),
+        policy: policy.clone(),
+    };
+    let wrong = |error| {
+        Failure::new(Exit::Usage, "can't record to", file, &error, "name a new file where there is room")
+    };
+    Writer::create(file, &header).map_err(wrong)
+}
+
+fn report(options: &Options, cgroup: &Cgroup, certificate: &Certificate, trace: Option<Summary>) -> Exit {
+    let exit = exit(&certificate.verdict);
+    let text = if options.json.json {
+        json::line(&Report {
+            cgroup: shown(cgroup.path()),
+            cgroup_id: cgroup.id().get(),
+            asked: options.to,
+            exit: exit.code(),
+            trace_dropped: trace.map(|summary| summary.dropped),
+            certificate,
+        })
+    } else {
+        certificate::render(cgroup.path(), certificate)
+    };
+    print(&text);
+    exit
+}
+
+fn exit(verdict: &Verdict) -> Exit {
+    match verdict {
+        Verdict::Committed | Verdict::Feasible => Exit::Done,
+        Verdict::Refused(_) | Verdict::RolledBack(_) => Exit::Refused,
+        Verdict::Failed(_) => Exit::Failed,
+    }
+}
+
+fn explain(path: &Path, error: &ShrinkError) -> Failure {
+    match error {
+        ShrinkError::Cgroup(error) => Failure::cgroup(WHAT, path, error),
+        ShrinkError::Actuate(error) => failure::actuate(WHAT, path, error),
+        ShrinkError::Policy(_) => Failure::new(Exit::Usage, WHAT, path, error, ""),
+        ShrinkError::Bus(BusError::Probe(error)) => failure::probe(WHAT, path, error),
+        ShrinkError::Bus(BusError::Stopped) | ShrinkError::Io { .. } | ShrinkError::NoCertificate => {
+            Failure::new(Exit::Failed, WHAT, path, &failure::chain(error), "")
+        }
+    }
+}
