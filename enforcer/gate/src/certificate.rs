@@ -7,7 +7,7 @@ use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
 const NOTES_MAX: usize = 16;
-const NOTE_BYTES_MAX: usize = 400;
+pub(crate) const NOTE_BYTES_MAX: usize = 400;
 
 /// The certificate of one shrink. A reader can work the verdict out again from it: see
 /// [`Certificate::check`].

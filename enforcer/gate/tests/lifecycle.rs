@@ -506,6 +506,20 @@ fn progress_shows_each_state() {
 }
 
 #[test]
+fn a_note_of_the_callers_is_in_the_certificate() {
+    let mut stepped = Stepped::stopped_in(State::Trial, policy());
+    stepped.gate.note("-Xmx120m\x07 is over the target");
+    for n in 0..100 {
+        stepped.gate.note(&format!("{n}{}", "x".repeat(10_000)));
+    }
+    let (_, stepped) = stepped.into_end();
+    let certificate = stepped.gate.certificate().unwrap();
+    assert_eq!(certificate.notes[0], "-Xmx120m\\u{7} is over the target");
+    assert!(certificate.notes.len() == 16 && certificate.notes.iter().all(|note| note.len() <= 400));
+    assert_eq!(certificate.notes_dropped, 85);
+}
+
+#[test]
 fn a_bad_policy_is_no_gate() {
     let bad = Policy { cpus: 0, sample_interval: Micros::ZERO, ..Policy::default() };
     assert_eq!(Gate::new(bad).unwrap_err().0.len(), 2);

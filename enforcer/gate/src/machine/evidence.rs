@@ -5,9 +5,10 @@ use crate::{
     Action, Bytes, Certificate, Headroom, Instant, Limit, Micros, Peak, Policy, State, Verdict,
     certificate::StallAdded,
 };
+use serde::Serialize;
 
 /// How a shrink stands, for a display.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Progress {
     /// The state.
     pub state: State,

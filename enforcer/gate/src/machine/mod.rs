@@ -16,10 +16,12 @@
 
 mod back_off;
 mod committing;
+mod ending;
 mod evidence;
 mod flight;
 mod monitor;
 mod observing;
+mod outcomes;
 mod reclaiming;
 mod restoring;
 mod run;
@@ -29,14 +31,12 @@ pub use evidence::Progress;
 pub use reclaiming::ReclaimStep;
 
 use crate::{
-    Action, Certificate, Command, Instant, Limit, LimitFile, Outcome, OutcomeKind, Policy, PolicyError,
-    Reason, Request, Sample, Signal, State, Verdict, text::escaped,
+    Action, Certificate, Command, Instant, Limit, LimitFile, Outcome, Policy, PolicyError, Reason, Request,
+    Signal, State, certificate::NOTE_BYTES_MAX, text::escaped,
 };
 use alloc::format;
-use back_off::{BackOffs, kind_of};
-use committing::Committing;
-use flight::{Due, Flight, Slot};
-use restoring::Restoring;
+use back_off::BackOffs;
+use flight::{Due, Flight};
 use run::{OBSERVE_DEADLINE, Run};
 use stage::{Stage, Step};
 
@@ -110,69 +110,10 @@ impl Gate {
     pub fn handle_outcome(&mut self, outcome: &Outcome, now: Instant) {
         let now = self.advance(now);
         let Some(slot) = self.flight.land(outcome.id) else { return };
-        let Some(run) = &mut self.run else { return };
-        if slot.run != run.number {
+        if self.run.as_ref().is_none_or(|run| run.number != slot.run) {
             return;
         }
-        let step = match &outcome.kind {
-            OutcomeKind::Sampled(sample) => self.sampled(&slot, sample, now),
-            OutcomeKind::Reclaimed { took, partial } => match &mut run.stage {
-                Stage::Reclaiming(reclaiming) => reclaiming.reclaimed(*took, *partial, now),
-                Stage::Committing(_) => Committing::reclaimed(now),
-                Stage::Observing | Stage::Trial(_) | Stage::Watching(_) | Stage::Restoring(_) => {
-                    unexpected(&slot)
-                }
-            },
-            OutcomeKind::Done => self.done(&slot, now),
-            OutcomeKind::UsageTooHigh { usage } => {
-                match core::mem::replace(&mut run.stage, Stage::Observing) {
-                    Stage::Committing(mut committing) => {
-                        let step = committing.too_high(run, *usage, &self.policy);
-                        run.stage = Stage::Committing(committing);
-                        step
-                    }
-                    other @ (Stage::Observing
-                    | Stage::Reclaiming(_)
-                    | Stage::Trial(_)
-                    | Stage::Watching(_)
-                    | Stage::Restoring(_)) => {
-                        run.stage = other;
-                        unexpected(&slot)
-                    }
-                }
-            }
-            OutcomeKind::Superseded { file, found } => match &run.stage {
-                Stage::Restoring(restoring) => {
-                    let as_found = match file {
-                        LimitFile::High => run.found.map(|f| f.high),
-                        LimitFile::Max => run.found.map(|f| f.max),
-                    };
-                    if as_found != Some(*found) {
-                        let name = file.name();
-                        run.notes.add(format!("{name} held {found}, not ours: it was left"));
-                    }
-                    Step::Finish(restoring.goal.clone())
-                }
-                Stage::Observing
-                | Stage::Reclaiming(_)
-                | Stage::Trial(_)
-                | Stage::Committing(_)
-                | Stage::Watching(_) => Step::Stop(Reason::LimitWritten { file: *file, found: *found }),
-            },
-            OutcomeKind::Failed { what, errno } => match &mut run.stage {
-                Stage::Restoring(restoring) => {
-                    let again = restoring.failed(what, *errno, &self.policy, now);
-                    run.wake = Some(again);
-                    return;
-                }
-                Stage::Observing
-                | Stage::Reclaiming(_)
-                | Stage::Trial(_)
-                | Stage::Committing(_)
-                | Stage::Watching(_) => Step::Stop(Reason::Io { what: escaped(what, 200), errno: *errno }),
-            },
-            OutcomeKind::Gone => Step::Stop(Reason::Gone),
-        };
+        let Some(step) = self.answered(&slot, &outcome.kind, now) else { return };
         self.apply(step, now);
     }
 
@@ -277,55 +218,6 @@ impl Gate {
         self.stop(Reason::LimitWritten { file, found: new }, now);
     }
 
-    fn sampled(&mut self, slot: &Slot, sample: &Sample, now: Instant) -> Step {
-        let Some(run) = &mut self.run else { return unexpected(slot) };
-        match slot.command.action {
-            Action::Observe => {}
-            Action::Reclaim { .. }
-            | Action::SetBrake { .. }
-            | Action::Commit { .. }
-            | Action::Restore { .. } => return unexpected(slot),
-        }
-        let step = run.sampled(sample, &self.policy, now);
-        match self.backed_off(&step, now) {
-            Some(until) => Step::Stop(Reason::BackOff { until }),
-            None => step,
-        }
-    }
-
-    /// Until when the target is not tried, where back-off changes what observing would do next.
-    fn backed_off(&self, step: &Step, now: Instant) -> Option<Instant> {
-        let run = self.run.as_ref()?;
-        let asks = match step {
-            Step::Observe(_) | Step::Go(_) => true,
-            Step::Stop(reason) => *reason == Reason::BelowSafeMinimum,
-            Step::Finish(verdict) => *verdict == Verdict::Feasible,
-            Step::Act(_) => false,
-        };
-        let observing = matches!(run.stage, Stage::Observing);
-        let need = run.need(&self.policy)?;
-        if asks && observing { self.back_offs.blocks(run.target, need, now) } else { None }
-    }
-
-    fn done(&mut self, slot: &Slot, now: Instant) -> Step {
-        let Some(run) = &mut self.run else { return unexpected(slot) };
-        match (&slot.command.action, &run.stage) {
-            (Action::SetBrake { .. }, Stage::Trial(_)) => run.open_window(&self.policy, now),
-            (Action::Commit { .. }, Stage::Committing(_)) => {
-                Step::Go(Stage::Watching(stage::Window::default()))
-            }
-            (Action::Restore { .. }, Stage::Restoring(restoring)) => Step::Finish(restoring.goal.clone()),
-            (
-                Action::Observe
-                | Action::Reclaim { .. }
-                | Action::SetBrake { .. }
-                | Action::Commit { .. }
-                | Action::Restore { .. },
-                _,
-            ) => unexpected(slot),
-        }
-    }
-
     /// Carries out what a state wants.
     fn apply(&mut self, step: Step, now: Instant) {
         let mut next = step;
@@ -366,28 +258,6 @@ impl Gate {
         self.apply(Step::Stop(reason), now);
     }
 
-    /// How a shrink ends that can't go on; `None` where it is on its way back already.
-    fn way_back(run: &Run, reason: Reason) -> Option<Step> {
-        if reason == Reason::Gone {
-            return Some(Step::Finish(Verdict::Failed(reason)));
-        }
-        match &run.stage {
-            Stage::Restoring(restoring) if restoring.is_roll_back() => return None,
-            Stage::Observing | Stage::Reclaiming(_) => {
-                return Some(Step::Finish(Verdict::Refused(reason)));
-            }
-            Stage::Trial(_) | Stage::Committing(_) | Stage::Watching(_) | Stage::Restoring(_) => {}
-        }
-        let high = run.high_written.and(run.found).map(|found| found.high);
-        let max = if run.max_written { run.found.map(|found| found.max) } else { None };
-        let verdict = Verdict::RolledBack(reason);
-        Some(if high.is_some() || max.is_some() {
-            Step::Go(Stage::Restoring(Restoring::new(verdict, high, max)))
-        } else {
-            Step::Finish(verdict)
-        })
-    }
-
     /// Sends a command on its way.
     fn push(&mut self, action: Action, now: Instant) {
         let Some(run) = &mut self.run else { return };
@@ -407,22 +277,13 @@ impl Gate {
         self.flight.push(action, due, now, run.number);
     }
 
-    fn finish(&mut self, verdict: Verdict, now: Instant) {
-        let Some(mut run) = self.run.take() else { return };
-        self.flight.clear_waiting();
-        run.close_state(now);
-        let need = run.accepted.or(run.need(&self.policy));
-        match &verdict {
-            Verdict::Committed => self.back_offs.succeeded(run.target),
-            Verdict::Refused(reason) | Verdict::RolledBack(reason) if !run.request.dry_run => {
-                let tried = matches!(verdict, Verdict::RolledBack(_));
-                if let (Some(kind), Some(need)) = (kind_of(reason, tried), need) {
-                    self.back_offs.failed(run.target, kind, need, &self.policy, now);
-                }
-            }
-            Verdict::Feasible | Verdict::Refused(_) | Verdict::RolledBack(_) | Verdict::Failed(_) => {}
+    /// Adds a note to the certificate of the shrink on its way, for what only the caller sees (a heap
+    /// ceiling over the target, a signal that this node lacks). Untrusted text is made fit to print; it
+    /// changes no command.
+    pub fn note(&mut self, text: &str) {
+        if let Some(run) = &mut self.run {
+            run.notes.add(escaped(text, NOTE_BYTES_MAX));
         }
-        self.certificate = Some(evidence::certificate(run, verdict, &self.policy));
     }
 
     /// The state.
@@ -448,10 +309,4 @@ impl Gate {
     pub fn progress(&self) -> Option<Progress> {
         self.run.as_ref().map(|run| evidence::progress(run, &self.flight, &self.policy))
     }
-}
-
-/// An outcome that does not answer the command it names.
-fn unexpected(slot: &Slot) -> Step {
-    let what = format!("the outcome does not answer {:?}", slot.command.action);
-    Step::Stop(Reason::Io { what: escaped(&what, 200), errno: 0 })
 }
