@@ -284,6 +284,10 @@ fn check(groups: &[Group], swap_free: u64, expect: &[(&str, u64)]) {
         .collect();
     assert_eq!(named, expect, "{floor:#?}");
     let sum: u64 = expect.iter().map(|(_, pages)| pages).sum();
+    // What is not known to stay is known to go; the working set is in both.
+    let working_set = floor.terms.working_set;
+    let goes = floor.usage.saturating_sub(floor.bytes).saturating_add(working_set);
+    assert_eq!(floor.reclaimable, goes);
     assert_eq!(floor.bytes, pages(sum));
 }
 

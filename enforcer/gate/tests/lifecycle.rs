@@ -389,6 +389,21 @@ fn a_signal_in_trial_is_looked_into_at_once_and_a_flood_is_paced() {
     assert!((10..60).contains(&readings), "{readings} readings in half a second");
 }
 
+/// A flood of signals can't keep a deadline from its effect, whoever calls for time-outs late.
+#[test]
+fn signals_let_time_pass_too() {
+    for state in STATES {
+        let mut stepped = Stepped::stopped_in(state, policy());
+        let start = stepped.sim.now;
+        while stepped.gate.state() == state {
+            stepped.sim.now = stepped.sim.now.after(Micros::from_millis(10));
+            stepped.signal(&Signal::ReclaimBegin);
+            assert!(stepped.sim.now.since(start) < Micros::from_secs(60), "{state} for ever");
+        }
+        assert_eq!(stepped.into_end().0, stopped(state, Reason::Deadline { state }), "{state}");
+    }
+}
+
 #[test]
 fn limits_up_and_down_case() {
     // 15 -> 20 -> 15 -> 10 MiB with about 12 MiB in use, then a sane target.

@@ -219,6 +219,58 @@ fn stall_ends_it_and_usual_stall_does_not() {
     assert_eq!(outcome(150, 500), Verdict::RolledBack(Reason::StallBudget));
 }
 
+/// What the workload stalled before the shrink began to work is not held against it; what it stalls all
+/// the time gives it no budget without end.
+#[test]
+fn stall_from_before_counts_for_no_more_than_a_budget() {
+    let (sim, _) = cache_heavy();
+    let mut shrink = Shrink::new(policy(), sim);
+    let mut stalls: Workload = Box::new(|sim| sim.stall(900));
+    shrink.run_to(State::Reclaiming, 100 * MIB, &mut stalls);
+    shrink.run_on(&mut idle());
+    assert_eq!(shrink.certificate().verdict, Verdict::Committed, "{:#?}", shrink.certificate());
+
+    let (sim, _) = cache_heavy();
+    let certificate = Shrink::new(policy(), sim).run_to_end(100 * MIB, &mut stalls);
+    let (Verdict::Refused(reason) | Verdict::RolledBack(reason)) = certificate.verdict else {
+        panic!("{certificate:#?}")
+    };
+    assert_eq!(reason, Reason::StallBudget);
+}
+
+#[test]
+fn a_floor_that_rises_while_reclaiming_is_refused_with_nothing_lowered() {
+    let (sim, _) = cache_heavy();
+    let mut shrink = Shrink::new(policy(), sim);
+    shrink.run_to(State::Reclaiming, 100 * MIB, &mut idle());
+    shrink.sim.anon += 90 * MIB;
+    shrink.sim.cache = 50 * MIB;
+    shrink.run_on(&mut idle());
+    let certificate = shrink.certificate();
+    assert_eq!(certificate.verdict, Verdict::Refused(Reason::BelowSafeMinimum));
+    assert!(certificate.safe_minimum.unwrap() > mib(100));
+    assert!(!shrink.commands.iter().any(|action| matches!(action, Action::SetBrake { .. })));
+}
+
+/// Reclaim that stalls the workload goes on in smaller steps.
+#[test]
+fn steps_shrink_where_they_stall() {
+    let steps = |stall_per_mib: u64| {
+        let (sim, _) = cache_heavy();
+        let mut shrink = Shrink::new(policy(), sim);
+        let mut last_cache = shrink.sim.cache;
+        let mut disturbed: Workload = Box::new(move |sim| {
+            sim.stall((last_cache.saturating_sub(sim.cache)) / MIB * stall_per_mib);
+            last_cache = sim.cache;
+        });
+        let certificate = shrink.run_to_end(100 * MIB, &mut disturbed);
+        certificate.reclaim.iter().map(|step| step.asked).max().expect("steps")
+    };
+    let (easy, hard) = (steps(0), steps(7_000));
+    assert!(easy > mib(8), "{easy:?}");
+    assert!(hard <= mib(4), "{hard:?}");
+}
+
 #[test]
 fn refaults_that_hurt_end_it_and_others_do_not() {
     let outcome = |stall: u64| {

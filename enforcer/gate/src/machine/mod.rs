@@ -104,6 +104,7 @@ impl Gate {
             Signal::Gone => self.stop(Reason::Gone, now),
             Signal::Cancel => self.stop(Reason::Cancelled, now),
         }
+        self.pass_time(now);
     }
 
     /// Takes in what came of a command. An outcome of a command that is not in flight is ignored.
@@ -115,6 +116,7 @@ impl Gate {
         }
         let Some(step) = self.answered(&slot, &outcome.kind, now) else { return };
         self.apply(step, now);
+        self.pass_time(now);
     }
 
     /// The next thing to do. `Restore` takes the place of a command in flight, whose outcome is ignored
@@ -133,6 +135,12 @@ impl Gate {
     /// Takes in that time passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.advance(now);
+        self.pass_time(now);
+    }
+
+    /// What is due by `now`. Signals and outcomes bring it about too, so that a flood of them can't keep
+    /// a deadline from its effect.
+    fn pass_time(&mut self, now: Instant) {
         self.flight.drop_stale(self.run.as_ref().map(|run| run.number), now);
         let Some(run) = &mut self.run else { return };
         let state = run.stage.state();

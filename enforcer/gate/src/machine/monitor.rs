@@ -111,3 +111,53 @@ fn refaults(run: &Run, stall: &StallAdded, policy: &Policy) -> bool {
         back > run.target.scaled(1, REFAULT_SHARE_BLIND)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Breaker, LIVELOCK_AFTER};
+    use crate::{Bytes, Counters, Floor, Instant, Micros, history::Point};
+
+    const BRAKE: Bytes = Bytes::from_mib(100);
+    const EARLY: Bytes = Bytes::from_mib(1);
+
+    fn point(ms: u64, usage: Bytes, high: u64, reclaimed_pages: u64) -> Point {
+        let floor = Floor { usage, ..Floor::default() };
+        let reclaimed = Bytes::new(reclaimed_pages * 4096);
+        let counters = Counters { reclaimed, high, ..Counters::default() };
+        Point { at: Instant::ZERO.after(Micros::from_millis(ms)), floor, counters }
+    }
+
+    /// Whether the breaker trips over readings of (milliseconds, usage in MiB, high events, pages
+    /// reclaimed); it must not before the last.
+    fn trips(readings: &[(u64, u64, u64, u64)]) -> bool {
+        let mut breaker = Breaker::default();
+        let mut tripped = false;
+        for (ms, mib, high, reclaimed) in readings {
+            assert!(!tripped, "before {ms} ms");
+            tripped = breaker.trips(&point(*ms, Bytes::from_mib(*mib), *high, *reclaimed), BRAKE, EARLY);
+        }
+        tripped
+    }
+
+    #[test]
+    fn the_breaker_trips_when_nothing_progresses() {
+        assert!(trips(&[(0, 100, 0, 0), (200, 101, 5, 0), (400, 101, 9, 0)]));
+        assert!(trips(&[(0, 100, 0, 0), (450, 100, 1_000_000, 999_999)]));
+        // One event and a long sleep in the penalty.
+        assert!(trips(&[(0, 101, 0, 0), (300, 101, 1, 0), (500, 101, 1, 0)]));
+        assert!(LIVELOCK_AFTER < Micros::from_millis(500), "with readings half a second apart");
+    }
+
+    #[test]
+    fn the_breaker_holds_while_something_progresses() {
+        // Reclaim keeps up.
+        assert!(!trips(&[(0, 100, 0, 0), (450, 100, 1_000, 64_000), (900, 100, 2_000, 128_000)]));
+        // The brake is not hit.
+        assert!(!trips(&[(0, 100, 7, 0), (450, 100, 7, 0), (900, 100, 7, 0)]));
+        // Usage is below, or falls.
+        assert!(!trips(&[(0, 90, 0, 0), (450, 98, 9, 0)]));
+        assert!(!trips(&[(0, 104, 0, 0), (450, 103, 9, 0), (900, 102, 18, 0)]));
+        // Not for long enough: progress begins it anew.
+        assert!(!trips(&[(0, 100, 0, 0), (300, 100, 5, 500), (600, 100, 9, 500)]));
+    }
+}

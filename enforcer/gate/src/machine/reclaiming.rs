@@ -50,7 +50,7 @@ pub(super) struct Reclaiming {
     lowest: Bytes,
 }
 
-/// The step whose effect the next reading shows.
+/// The step on its way, and then the rest after it, in which its stall still shows.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     bytes: Bytes,
@@ -58,6 +58,8 @@ struct Asked {
     counters: Counters,
     took: Micros,
     partial: bool,
+    /// How far usage had fallen right after.
+    freed: Option<Bytes>,
 }
 
 impl Reclaiming {
@@ -78,6 +80,8 @@ impl Reclaiming {
             asked.took = took;
             asked.partial = partial;
         }
+        let writeback = GAP_STUCK.scaled(self.stuck_steps.into(), 1);
+        self.next_at = now.after(took.max(writeback).clamp(GAP_MIN, GAP_MAX));
         Step::Observe(now)
     }
 
@@ -85,16 +89,24 @@ impl Reclaiming {
     pub(super) fn sampled(&mut self, run: &mut Run, policy: &Policy, now: Instant) -> Step {
         let point = run.last();
         let usage = point.floor.usage;
-        if let Some(asked) = self.asked.take() {
-            self.learn(asked, usage, &point.counters, run, policy, now);
-        }
-        if !run.holds(policy) {
-            return Step::Stop(Reason::BelowSafeMinimum);
-        }
-        if run.stall().over(&policy.stall) {
-            return Step::Stop(Reason::StallBudget);
+        if let Some(asked) = &mut self.asked {
+            asked.freed.get_or_insert(asked.usage.saturating_sub(usage));
         }
         let brake = run.brake(policy);
+        let holds = run.holds(policy);
+        let over = run.stall().over(&policy.stall);
+        let ends = !holds || over || usage <= brake || self.flat_steps >= FLAT_STEPS;
+        if (ends || now >= self.next_at)
+            && let Some(asked) = self.asked.take()
+        {
+            self.learn(&asked, &point.counters, run, policy, now);
+        }
+        if !holds {
+            return Step::Stop(Reason::BelowSafeMinimum);
+        }
+        if over {
+            return Step::Stop(Reason::StallBudget);
+        }
         if usage <= brake || self.flat_steps >= FLAT_STEPS {
             return Step::Go(Stage::Trial(Window::default()));
         }
@@ -113,23 +125,21 @@ impl Reclaiming {
         } else if self.stuck_steps == 0 {
             self.flat_steps = self.flat_steps.saturating_add(1);
         }
-        self.asked =
-            Some(Asked { bytes, usage, counters: point.counters, took: Micros::ZERO, partial: false });
+        self.asked = Some(Asked {
+            bytes,
+            usage,
+            counters: point.counters,
+            took: Micros::ZERO,
+            partial: false,
+            freed: None,
+        });
         Step::Act(Action::Reclaim { bytes })
     }
 
     /// Notes what a step did, and sizes and paces the next by it.
-    fn learn(
-        &mut self,
-        asked: Asked,
-        usage: Bytes,
-        counters: &Counters,
-        run: &mut Run,
-        policy: &Policy,
-        now: Instant,
-    ) {
+    fn learn(&mut self, asked: &Asked, counters: &Counters, run: &mut Run, policy: &Policy, now: Instant) {
         let risen = counters.since(&asked.counters);
-        let freed = asked.usage.saturating_sub(usage);
+        let freed = asked.freed.unwrap_or_default();
         let stall = risen.stall_some;
         run.curve.add(ReclaimStep {
             asked: asked.bytes,
@@ -147,11 +157,6 @@ impl Reclaiming {
         }
         let stuck = risen.reclaimed == Bytes::ZERO && freed == Bytes::ZERO;
         self.stuck_steps = if stuck { self.stuck_steps.saturating_add(1) } else { 0 };
-        let gap = asked
-            .took
-            .max(stall.scaled(4, 1))
-            .max(GAP_STUCK.scaled(self.stuck_steps.into(), 1))
-            .clamp(GAP_MIN, GAP_MAX);
-        self.next_at = now.after(gap);
+        self.next_at = now.after(stall.scaled(4, 1).min(GAP_MAX));
     }
 }
