@@ -8,6 +8,8 @@ use alloc::{format, string::String, vec::Vec};
 
 const LINE_BYTES_MAX: usize = 1024;
 const TERMS_SHOWN: usize = 4;
+/// Less would be shown as nothing.
+const TERM_SHOWN_FROM: Bytes = Bytes::new(1024 * 1024 / 10 + 1);
 
 impl Certificate {
     /// The safe minimum, from the peak of the floor, growth and policy in this certificate; `None` where
@@ -73,7 +75,7 @@ impl Certificate {
     pub fn one_line(&self) -> String {
         let mut parts = alloc::vec![format!("shrink to {} {}", Mib(self.target), self.verdict)];
         if let Some(safe) = self.safe_minimum {
-            parts.push(format!("safe minimum {}", Mib(safe)));
+            parts.push(format!("safe minimum {}", Mib::up(safe)));
         }
         if let Some(peak) = &self.peak {
             let floor = &peak.floor;
@@ -95,7 +97,7 @@ fn greatest_terms(floor: &Floor) -> String {
     let shown: Vec<String> = terms
         .iter()
         .take(TERMS_SHOWN)
-        .filter(|term| term.bytes > Bytes::ZERO)
+        .filter(|term| term.bytes >= TERM_SHOWN_FROM)
         .map(|term| format!("{} {}", term.name, Mib(term.bytes)))
         .collect();
     if shown.is_empty() { String::new() } else { format!(" ({})", shown.join(", ")) }

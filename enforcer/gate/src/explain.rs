@@ -5,8 +5,15 @@ use core::fmt;
 
 const NAME_BYTES_MAX: usize = 120;
 
-/// Bytes as mebibytes with a decimal.
+/// Bytes as mebibytes with a decimal, rounded down.
 pub(crate) struct Mib(pub(crate) Bytes);
+
+impl Mib {
+    /// Rounded up: whoever types a minimum in again as shown must not be under it.
+    pub(crate) fn up(bytes: Bytes) -> Self {
+        Self(bytes.saturating_add(Bytes::new(1024 * 1024 / 10)))
+    }
+}
 
 impl fmt::Display for Mib {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
