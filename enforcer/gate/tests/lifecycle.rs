@@ -376,17 +376,28 @@ fn a_signal_in_trial_is_looked_into_at_once_and_a_flood_is_paced() {
     stepped.signal(&Signal::ReclaimBegin);
     assert!(matches!(stepped.in_flight.as_ref().unwrap().action, Action::Observe));
 
-    let start = stepped.sim.now;
-    let before = stepped.actions.len();
-    while stepped.sim.now.since(start) < Micros::from_millis(500) {
-        stepped.sim.now = stepped.sim.now.after(Micros::new(100));
-        stepped.signal(&Signal::ReclaimBegin);
-        if stepped.in_flight.is_some() || stepped.gate.poll_timeout().unwrap() <= stepped.sim.now {
-            stepped.step();
+    let mut readings_in_half_a_second = |reading_takes: Micros| {
+        let start = stepped.sim.now;
+        let before = stepped.actions.len();
+        let mut asked_at = start;
+        while stepped.sim.now.since(start) < Micros::from_millis(500) {
+            stepped.sim.now = stepped.sim.now.after(Micros::new(100));
+            let was_busy = stepped.in_flight.is_some();
+            stepped.signal(&Signal::ReclaimBegin);
+            if stepped.in_flight.is_some() && !was_busy {
+                asked_at = stepped.sim.now;
+            }
+            let is_read = stepped.in_flight.is_some() && stepped.sim.now.since(asked_at) >= reading_takes;
+            if is_read {
+                stepped.step();
+            }
         }
-    }
-    let readings = stepped.actions.len() - before;
-    assert!((10..60).contains(&readings), "{readings} readings in half a second");
+        stepped.actions.len() - before
+    };
+    let fast = readings_in_half_a_second(Micros::ZERO);
+    assert!((15..=60).contains(&fast), "{fast} readings");
+    let slow = readings_in_half_a_second(Micros::from_millis(12));
+    assert!((8..=12).contains(&slow), "{slow} readings of 12 ms");
 }
 
 /// A flood of signals can't keep a deadline from its effect, whoever calls for time-outs late.

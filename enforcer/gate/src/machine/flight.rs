@@ -7,6 +7,8 @@ use crate::{Action, Command, CommandId, Instant, Micros};
 pub(super) struct Slot {
     pub(super) command: Command,
     pub(super) due: Instant,
+    /// When it was fetched (asked for, until then).
+    pub(super) since: Instant,
     /// How long it may take from when it is fetched; `None`: until `due`, whenever that is.
     span: Option<Micros>,
     /// The shrink that it belongs to; outcomes for an earlier one only free the slot.
@@ -39,7 +41,7 @@ impl Flight {
             Due::Within(span) => (now.after(span), Some(span)),
             Due::At(due) => (due, None),
         };
-        self.waiting = Some(Slot { command, due, span, run });
+        self.waiting = Some(Slot { command, due, since: now, span, run });
     }
 
     /// The next command to carry out.
@@ -52,7 +54,7 @@ impl Flight {
         self.flying = self.waiting.take().map(|slot| {
             // It may have waited for another shrink's command: its own time begins now.
             let due = slot.span.map_or(slot.due, |span| now.after(span));
-            Slot { due, ..slot }
+            Slot { due, since: now, ..slot }
         });
         self.flying.as_ref().map(|slot| slot.command.clone())
     }

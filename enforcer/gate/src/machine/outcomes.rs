@@ -87,6 +87,7 @@ impl Gate {
             | Action::Commit { .. }
             | Action::Restore { .. } => return unexpected(slot),
         }
+        run.reading_took = now.since(slot.since);
         let step = run.sampled(sample, &self.policy, now);
         match self.backed_off(&step, now) {
             Some(until) => Step::Stop(Reason::BackOff { until }),

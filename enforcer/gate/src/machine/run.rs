@@ -22,6 +22,8 @@ use alloc::{format, vec::Vec};
 pub(super) const OBSERVE_DEADLINE: Micros = Micros::from_secs(2);
 /// No faster growth of a floor is reckoned with when readings are spaced: 4 KiB a microsecond, 4 GB/s.
 const GROWTH_BYTES_PER_MICRO_MAX: u64 = 4096;
+/// After a reading that a signal asked for, so many times as long as it took before the next.
+const READING_REST: u64 = 3;
 /// States that one shrink passes through, with room.
 const STATES_MAX: usize = 16;
 const STEPS_MAX: usize = 256;
@@ -67,6 +69,8 @@ pub(super) struct Run {
     pub(super) wake: Option<Instant>,
     /// Something happened while a command was in flight: read again soon.
     pub(super) nudged: bool,
+    /// How long the last reading took.
+    pub(super) reading_took: Micros,
     pub(super) states: Vec<StateTime>,
     pub(super) history: Option<History>,
     pub(super) found: Option<Found>,
@@ -98,6 +102,7 @@ impl Run {
             deadline: now.after(time_for(State::Observing, policy)),
             wake: None,
             nudged: false,
+            reading_took: Micros::ZERO,
             states: Vec::new(),
             history: None,
             found: None,
@@ -265,13 +270,16 @@ impl Run {
         None
     }
 
-    /// When a reading that a signal asks for may come: a floor far from the brake can't be there sooner.
+    /// When a reading that a signal asks for may come: a floor far from the brake can't be there sooner,
+    /// and where readings are slow they must not be all that the CPU does.
     pub(super) fn nudged_at(&self, policy: &Policy, now: Instant) -> Instant {
         let Some(history) = &self.history else { return now };
         let last = history.last();
         let distance = self.brake(policy).saturating_sub(last.floor.bytes);
         let gap = Micros::new(distance.get() / GROWTH_BYTES_PER_MICRO_MAX)
-            .clamp(policy.reaction_time.scaled(1, 25), policy.reaction_time);
+            .clamp(policy.reaction_time.scaled(1, 25), policy.reaction_time)
+            .max(self.reading_took.scaled(READING_REST, 1))
+            .min(policy.sample_interval);
         last.at.after(gap).max(now)
     }
 
