@@ -95,7 +95,7 @@ impl Cgroup {
             return Ok(true);
         }
         // A removed folder stays open, but nothing can be looked up in it.
-        match open_beneath(self.as_fd(), Path::new("cgroup.events"), OFlag::O_RDONLY) {
+        match open_beneath(self.as_fd(), Path::new("cgroup.controllers"), OFlag::O_RDONLY) {
             Ok(_) => Ok(true),
             Err(Errno::ENOENT | Errno::ENODEV) => Ok(false),
             Err(errno) => Err(CgroupError::io(&self.absolute, "look into", errno)),

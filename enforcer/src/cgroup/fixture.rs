@@ -20,7 +20,7 @@ impl Fixture {
     pub(crate) fn with_options(recursive_protection: bool, hugetlb_accounting: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mount = Arc::new(Mount::at(dir.path(), recursive_protection, hugetlb_accounting).unwrap());
-        fs::write(dir.path().join("cgroup.events"), "populated 1\nfrozen 0\n").unwrap();
+        fs::write(dir.path().join("cgroup.controllers"), "memory\n").unwrap();
         Self { dir, mount }
     }
 
@@ -39,6 +39,7 @@ impl Fixture {
             }
             fs::create_dir(&dir).unwrap();
             for (file, text) in [
+                ("cgroup.controllers", "memory\n"),
                 ("cgroup.events", "populated 1\nfrozen 0\n"),
                 ("cgroup.stat", "nr_descendants 0\nnr_dying_descendants 0\n"),
                 ("memory.current", "0\n"),

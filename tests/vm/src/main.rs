@@ -4,6 +4,7 @@
 
 mod actuate;
 mod cli;
+mod cgroup;
 mod guest;
 mod process;
 
@@ -17,5 +18,6 @@ fn main() {
     cases.extend(guest::cases());
     cases.extend(actuate::cases());
     cases.extend(cli::cases());
+    cases.extend(cgroup::cases());
     case::run(cases, smoke);
 }
