@@ -90,11 +90,7 @@ impl Cgroup {
 
     /// Whether the cgroup still exists.
     pub fn exists(&self) -> Result<bool, CgroupError> {
-        // The root has no cgroup.events, and is never removed.
-        if self.is_root() {
-            return Ok(true);
-        }
-        // A removed folder stays open, but nothing can be looked up in it.
+        // A removed folder stays open, but nothing can be looked up in it. Every cgroup has this file, the root too.
         match open_beneath(self.as_fd(), Path::new("cgroup.controllers"), OFlag::O_RDONLY) {
             Ok(_) => Ok(true),
             Err(Errno::ENOENT | Errno::ENODEV) => Ok(false),

@@ -3,8 +3,9 @@
 //! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only.
 
 mod actuate;
-mod cli;
+
 mod cgroup;
+mod cli;
 mod guest;
 mod process;
 
