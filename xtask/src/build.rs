@@ -28,13 +28,13 @@ pub(crate) fn guest_programs() -> Result<PathBuf> {
     println!("    building the guest's programs");
     let target = target_folder().join("guest");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["build", "--quiet", "--release", "--target", TARGET]);
+    cargo.current_dir(root()).args(["build", "--quiet", "--profile", "guest", "--target", TARGET]);
     cargo.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-C target-feature=+crt-static");
     for package in PROGRAMS.iter().chain([&INIT]) {
         cargo.args(["--package", package]);
     }
     run::checked(&mut cargo).context("build the guest's programs")?;
-    Ok(target.join(TARGET).join("release"))
+    Ok(target.join(TARGET).join("guest"))
 }
 
 /// Cargo's target folder, as this command itself was built with.
