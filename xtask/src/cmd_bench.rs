@@ -30,9 +30,9 @@ pub(crate) struct Options {
     bench: Vec<String>,
 }
 
-pub(crate) fn run(options: Options) -> Result<i32> {
+pub(crate) fn run(options: &Options) -> Result<i32> {
     let kit = Kit::ready()?;
-    let kernel = kit.kernel(&options.kernel)?;
+    let kernel = kernels::find(&options.kernel)?.unpacked()?;
     let mut boot = Boot::new(&["/bin/enforcer-bench"]);
     boot.job.extend(options.bench.clone());
     boot.memory_mib = options.memory;

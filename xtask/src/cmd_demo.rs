@@ -24,7 +24,7 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
     };
     println!("    this machine can't run it itself ({why}); a VM can");
     let kit = Kit::ready()?;
-    let kernel = kit.kernel(options.kernel.as_deref().unwrap_or(kernels::DEFAULT))?;
+    let kernel = kernels::find(options.kernel.as_deref().unwrap_or(kernels::DEFAULT))?.unpacked()?;
     println!("    booting Linux {} under QEMU", kernel.release);
     let ended = kit.boot(&kernel, Boot::new(&["/bin/enforcer-demo"]), |line| println!("{line}"))?;
     Ok(ended.status)
@@ -48,7 +48,7 @@ fn host_can() -> Result<(), String> {
 
 fn on_host() -> Result<i32> {
     crate::setup::build()?;
-    let programs = build::guest_programs()?;
+    let programs = build::guest_programs(&build::PROGRAMS)?;
     // The kernel may still refuse: the command knows, and says so with exit status 69.
     let check = Command::new(programs.join("enforcer")).arg("check").stdin(Stdio::null()).status()?;
     ensure!(

@@ -53,8 +53,8 @@ pub(crate) fn verifier(options: &VerifierOptions) -> Result<i32> {
         let counts: Vec<(String, u64)> = lines.iter().filter_map(|line| count(line)).collect();
         if options.update {
             std::fs::create_dir_all(snapshot.parent().unwrap_or(&snapshot))?;
-            let text: String = counts.iter().map(|(name, count)| format!("{name} {count}\n")).collect();
-            std::fs::write(&snapshot, text)?;
+            let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            std::fs::write(&snapshot, counts.join("\n") + "\n")?;
             continue;
         }
         let old = std::fs::read_to_string(&snapshot).unwrap_or_default();

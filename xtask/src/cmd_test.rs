@@ -137,7 +137,7 @@ fn guest(kit: &Kit, kernel: &Kernel, options: &Options) -> Result<(String, Count
     boot.job.push(format!("/bin/{}", build::VM_TESTS));
     boot.job.push("--color=never".into());
     boot.job.extend(options.filter.clone());
-    boot.time_out = Duration::from_secs(1800);
+    boot.time_out = Duration::from_mins(30);
     let mut counts = None;
     let ended = kit.boot(&unpacked, boot, |line| {
         println!("{line}");

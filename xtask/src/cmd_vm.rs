@@ -1,8 +1,8 @@
-//! `cargo xtask vm`: a command, or a shell, in a guest.
+//! `cargo xtask vm`: a command, or a shell on this terminal, in a guest.
 
 use crate::guest::{Boot, Kit};
-use crate::kernels;
-use anyhow::{Context, Result};
+use crate::{build, kernels, run};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,35 +25,98 @@ pub(crate) struct Options {
     /// Let the guest's clock count instructions, one nanosecond each.
     #[arg(long)]
     icount: bool,
-    /// Program and arguments; `sh -c '...'` gives a shell script.
-    #[arg(trailing_var_arg = true, required = true)]
+    /// Build and bring none of our programs, only a shell and what --file names.
+    #[arg(long)]
+    bare: bool,
+    /// Program and arguments; `sh -c '...'` gives a shell script. None: a shell on this terminal.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
 }
 
 pub(crate) fn run(options: Options) -> Result<i32> {
-    let kit = Kit::ready()?;
-    let kernel = kit.kernel(&options.kernel)?;
+    let kit = if options.bare { Kit::bare()? } else { Kit::ready()? };
+    let kernel = kernels::find(&options.kernel)?.unpacked()?;
+    let interactive = options.command.is_empty();
     let mut boot = Boot::new(&[]);
-    boot.job = options.command;
-    if let Some(program) = boot.job.first_mut().filter(|program| !program.contains('/')) {
-        *program = format!("/bin/{program}");
-    }
+    boot.job = if interactive { shell() } else { job(options.command, &options.files) };
     for file in &options.files {
-        let (host, guest) = match file.split_once(':') {
-            Some((host, guest)) => (PathBuf::from(host), guest.to_owned()),
-            None => {
-                let host = PathBuf::from(file);
-                let name = host.file_name().with_context(|| format!("{file} names no file"))?;
-                let guest = format!("/bin/{}", name.to_string_lossy());
-                (host, guest)
-            }
-        };
-        boot.files.push((host, guest));
+        boot.files.push(place(file)?);
     }
     boot.memory_mib = options.memory;
     boot.time_out = Duration::from_secs(options.seconds);
     boot.icount = options.icount;
-    let ended = kit.boot(&kernel, boot, |line| println!("{line}"))?;
+    let ended = if interactive {
+        eprintln!("[booting {}; leave the shell with exit or ctrl-d]", kernel.release);
+        kit.boot_on_terminal(&kernel, boot)?
+    } else {
+        kit.boot(&kernel, boot, |line| println!("{line}"))?
+    };
     eprintln!("[{} ended with {} after {:.1} s]", kernel.release, ended.status, ended.took.as_secs_f64());
     Ok(ended.status)
+}
+
+/// `HOST` or `HOST:GUEST`.
+fn place(file: &str) -> Result<(PathBuf, String)> {
+    if let Some((host, guest)) = file.split_once(':') {
+        ensure!(guest.starts_with('/'), "--file {file}: the path in the guest must begin with /");
+        return Ok((PathBuf::from(host), guest.to_owned()));
+    }
+    let host = PathBuf::from(file);
+    let name = host.file_name().with_context(|| format!("--file {file} names no file"))?;
+    let guest = format!("/bin/{}", name.to_string_lossy());
+    Ok((host, guest))
+}
+
+/// A program of ours or of --file by its path; anything else by the shell's own means.
+fn job(mut command: Vec<String>, files: &[String]) -> Vec<String> {
+    let Some(program) = command.first_mut() else { return command };
+    let ours = build::PROGRAMS.contains(&program.as_str());
+    let brought =
+        files.iter().filter_map(|file| place(file).ok()).any(|(_, guest)| guest == format!("/bin/{program}"));
+    if ours || brought {
+        *program = format!("/bin/{program}");
+    } else if !program.contains('/') {
+        command.insert(0, "/bin/busybox".into());
+    }
+    command
+}
+
+/// A shell with job control; it learns the terminal's size once, for a serial line has none.
+fn shell() -> Vec<String> {
+    let size = run::terminal_size()
+        .map_or_else(String::new, |(rows, columns)| format!("stty rows {rows} cols {columns}; "));
+    let terminal = std::env::var("TERM").unwrap_or_else(|_| "linux".into());
+    let script = format!("{size}exec env 'TERM={}' PS1='guest:\\w# ' sh", terminal.replace('\'', ""));
+    ["/bin/busybox", "setsid", "-c", "/bin/sh", "-c", &script].map(str::to_owned).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn programs_are_found() {
+        let files = ["target/tool".to_owned(), "x:/opt/y".to_owned()];
+        for (line, expected) in [
+            ("enforcer check", "/bin/enforcer check"),
+            ("tool --help", "/bin/tool --help"),
+            ("uname -a", "/bin/busybox uname -a"),
+            ("sh -c ls", "/bin/busybox sh -c ls"),
+            ("/opt/y", "/opt/y"),
+        ] {
+            assert_eq!(job(words(line), &files), words(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn files_have_a_place() {
+        assert_eq!(place("a/b").unwrap(), ("a/b".into(), "/bin/b".into()));
+        assert_eq!(place("a/b:/c/d").unwrap(), ("a/b".into(), "/c/d".into()));
+        assert!(place("a:b").is_err());
+        assert!(place("/").is_err());
+    }
 }

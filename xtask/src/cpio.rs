@@ -63,13 +63,12 @@ impl<W: Write> Archive<W> {
     fn entry(&mut self, name: &str, mode: u32, content: &[u8]) -> Result<()> {
         let size = u32::try_from(content.len()).context("file too large for an initramfs")?;
         let name_size = u32::try_from(name.len() + 1)?;
-        let mut header = String::from("070701");
+        self.put(b"070701")?;
         // inode, mode, uid, gid, links, mtime, size, device (major, minor), device of a node, name, checksum
         for field in [self.inode, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0] {
-            header.push_str(&format!("{field:08x}"));
+            self.put(format!("{field:08x}").as_bytes())?;
         }
         self.inode += 1;
-        self.put(header.as_bytes())?;
         self.put(name.as_bytes())?;
         self.put(&[0])?;
         self.pad()?;

@@ -1,6 +1,6 @@
 //! The usual guest: our programs, a shell, a job.
 
-use crate::kernels::{self, Unpacked};
+use crate::kernels::Unpacked;
 use crate::vm::{Ended, Guest};
 use crate::{build, setup};
 use anyhow::Result;
@@ -9,7 +9,10 @@ use std::time::Duration;
 
 /// Everything that a guest needs, made once for any number of boots.
 pub(crate) struct Kit {
-    programs: PathBuf,
+    /// Where the programs were built.
+    folder: PathBuf,
+    /// Those that go into `/bin`.
+    programs: &'static [&'static str],
     busybox: PathBuf,
 }
 
@@ -29,7 +32,7 @@ impl Boot {
             job: job.iter().map(|word| (*word).to_owned()).collect(),
             files: Vec::new(),
             memory_mib: 2048,
-            time_out: Duration::from_secs(1200),
+            time_out: Duration::from_mins(20),
             icount: false,
         }
     }
@@ -39,37 +42,44 @@ impl Kit {
     /// Sets up this machine and builds everything.
     pub(crate) fn ready() -> Result<Self> {
         setup::build()?;
+        Self::with(&build::PROGRAMS)
+    }
+
+    /// For a guest with a shell and nothing of ours.
+    pub(crate) fn bare() -> Result<Self> {
+        Self::with(&[])
+    }
+
+    fn with(programs: &'static [&'static str]) -> Result<Self> {
         setup::guest()?;
-        Ok(Self { programs: build::guest_programs()?, busybox: setup::busybox()? })
-    }
-
-    /// A program as built for the guest.
-    pub(crate) fn program(&self, name: &str) -> PathBuf {
-        self.programs.join(name)
-    }
-
-    /// The kernel called `name`.
-    pub(crate) fn kernel(&self, name: &str) -> Result<Unpacked> {
-        kernels::find(name)?.unpacked()
+        let busybox = setup::busybox()?;
+        Ok(Self { folder: build::guest_programs(programs)?, programs, busybox })
     }
 
     /// Boots once, passing lines of the job to `line`.
     pub(crate) fn boot(&self, kernel: &Unpacked, boot: Boot, line: impl FnMut(&str)) -> Result<Ended> {
+        let init = self.folder.join(build::INIT);
+        self.guest(kernel, &init, boot).boot(line)
+    }
+
+    /// Boots once, with this command's own standard input and output as the job's.
+    pub(crate) fn boot_on_terminal(&self, kernel: &Unpacked, boot: Boot) -> Result<Ended> {
+        let init = self.folder.join(build::INIT);
+        self.guest(kernel, &init, boot).boot_on_terminal()
+    }
+
+    fn guest<'a>(&self, kernel: &'a Unpacked, init: &'a Path, boot: Boot) -> Guest<'a> {
         let mut files = boot.files;
-        for program in build::PROGRAMS {
-            files.push((self.program(program), format!("/bin/{program}")));
-        }
+        files.extend(self.programs.iter().map(|name| (self.folder.join(name), format!("/bin/{name}"))));
         files.push((self.busybox.clone(), "/bin/busybox".into()));
-        let init = self.program(build::INIT);
-        let guest = Guest {
+        Guest {
             kernel,
-            init: Path::new(&init),
+            init,
             files,
             job: boot.job,
             memory_mib: boot.memory_mib,
             time_out: boot.time_out,
             icount: boot.icount,
-        };
-        guest.boot(line)
+        }
     }
 }

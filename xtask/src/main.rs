@@ -13,6 +13,8 @@ mod cpio;
 mod guest;
 mod kernels;
 mod kmod;
+mod lines;
+mod qemu;
 mod run;
 mod setup;
 mod vm;
@@ -48,7 +50,7 @@ fn main() -> ExitCode {
         Task::BuildEbpf(options) => cmd_ebpf::build(&options),
         Task::Verifier(options) => cmd_ebpf::verifier(&options),
         Task::Ci(options) => cmd_ci::run(&options),
-        Task::Bench(options) => cmd_bench::run(options),
+        Task::Bench(options) => cmd_bench::run(&options),
     };
     match result {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),

@@ -27,6 +27,14 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(out.stdout).with_context(|| format!("{} printed no UTF-8", shown(command)))
 }
 
+/// Rows and columns of this command's terminal, where it has one.
+pub(crate) fn terminal_size() -> Option<(u16, u16)> {
+    let out = Command::new("stty").arg("size").stdin(Stdio::inherit()).output().ok()?;
+    let text = String::from_utf8(out.stdout).ok()?;
+    let (rows, columns) = text.trim().split_once(' ')?;
+    Some((rows.parse().ok()?, columns.parse().ok()?)).filter(|size| *size != (0, 0))
+}
+
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")

@@ -62,7 +62,7 @@ pub(crate) fn guest() -> Result<()> {
         install(
             &["qemu-system-x86", "qemu-utils"],
             "the emulator; 7.2 panics at random under 6.12, 10 does not",
-            Some((&apt, (!has_new).then_some(target))),
+            Some((&apt, (!has_new).then_some(target.as_str()))),
         )?;
     }
     Ok(())
@@ -142,20 +142,19 @@ fn install_missing(needs: &[Need]) -> Result<()> {
 }
 
 /// Installs packages, from a private list of suites where one is given.
-fn install(packages: &[&str], why: &str, from: Option<(&Apt, Option<String>)>) -> Result<()> {
+fn install(packages: &[&str], why: &str, from: Option<(&Apt, Option<&str>)>) -> Result<()> {
     let list = packages.join(" ");
     println!("    installing {list}: {why}");
     if !nix_root() {
         bail!("{list} missing ({why}); run this as root, or: apt-get install --no-install-recommends {list}");
     }
-    let mut command = match &from {
-        Some((apt, _)) => apt.command("apt-get"),
-        None => {
-            own_lists()?;
-            Command::new("apt-get")
-        }
+    let mut command = if let Some((apt, _)) = from {
+        apt.command("apt-get")
+    } else {
+        own_lists()?;
+        Command::new("apt-get")
     };
-    if let Some((_, Some(target))) = &from {
+    if let Some((_, Some(target))) = from {
         command.args(["-t", target]);
     }
     command.args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(packages);

@@ -2,18 +2,25 @@
 
 use crate::cpio::Archive;
 use crate::kernels::Unpacked;
+use crate::lines::{Lines, Next};
+use crate::qemu::Machine;
 use crate::{cache, kmod, run};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
-/// Comes before the exit status on the report port; see tests/init.
-const STATUS_MARK: &str = "\u{1}exit ";
-/// The longest line of a job that is passed on whole.
-const LINE_MAX: u64 = 1 << 20;
+/// What a job may print in all.
+const OUTPUT_MAX: usize = 256 << 20;
+/// Lines of the kernel's log that are shown where a guest dies.
+const LOG_TAIL: usize = 40;
+/// Disk with a file system, and disk to swap to.
+const DATA_BYTES: u64 = 1 << 30;
+const SWAP_BYTES: u64 = 512 << 20;
+/// After so long nobody uses a scratch folder any more: it was left by a command that was killed.
+const STALE: Duration = Duration::from_hours(24);
 
 /// What a guest is made of.
 pub(crate) struct Guest<'a> {
@@ -38,53 +45,110 @@ pub(crate) struct Ended {
     pub(crate) took: Duration,
 }
 
+/// Files of one boot, gone after it.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let folder = cache::folder("run")?;
+        remove_stale(&folder);
+        Ok(Self(tempfile::Builder::new().prefix("guest-").tempdir_in(folder)?))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
 impl Guest<'_> {
     /// Boots, hands every line that the job prints to `line`, and waits for power-off.
     pub(crate) fn boot(&self, mut line: impl FnMut(&str)) -> Result<Ended> {
-        let scratch = tempfile::Builder::new().prefix("guest-").tempdir_in(cache::folder("run")?)?;
-        let initramfs = scratch.path().join("initramfs");
-        self.pack(&initramfs)?;
-        let disk = scratch.path().join("disk");
-        let swap = scratch.path().join("swap");
-        File::create(&disk)?.set_len(1 << 30)?;
-        File::create(&swap)?.set_len(512 << 20)?;
+        let scratch = Scratch::new()?;
+        let mut qemu = self.prepare(&scratch, false)?;
+        qemu.stdin(Stdio::null()).stdout(Stdio::piped());
+        let began = Instant::now();
+        let mut child = start(&mut qemu)?;
+        let lines = Lines::of(child.stdout.take().context("qemu has no standard output")?);
+        let mut printed = 0_usize;
+        let mut stopped = None;
+        loop {
+            let rest = self.time_out.saturating_sub(began.elapsed());
+            let why = match lines.next(if stopped.is_some() { Duration::MAX } else { rest }) {
+                Next::Line(text) => {
+                    printed = printed.saturating_add(text.len() + 1);
+                    line(&text);
+                    (printed > OUTPUT_MAX).then(|| format!("the job printed more than {OUTPUT_MAX} bytes"))
+                }
+                Next::Silence => Some(format!("the guest did not end within {} s", self.time_out.as_secs())),
+                Next::End => break,
+            };
+            if stopped.is_none() && why.is_some() {
+                // What it printed until now still comes, an unfinished line too.
+                child.kill()?;
+                stopped = why;
+            }
+        }
+        self.ended(&scratch, child, began, stopped)
+    }
+
+    /// Boots with the caller's terminal (or whatever standard input and output are) as the guest's.
+    pub(crate) fn boot_on_terminal(&self) -> Result<Ended> {
+        let scratch = Scratch::new()?;
+        let mut qemu = self.prepare(&scratch, true)?;
+        let began = Instant::now();
+        let child = start(&mut qemu)?;
+        self.ended(&scratch, child, began, None)
+    }
+
+    fn ended(
+        &self,
+        scratch: &Scratch,
+        mut child: Child,
+        began: Instant,
+        stopped: Option<String>,
+    ) -> Result<Ended> {
+        let qemu = child.wait()?;
+        let took = began.elapsed();
+        let status = std::fs::read_to_string(scratch.path("status")).unwrap_or_default();
+        let why = match (stopped, status.trim().parse()) {
+            (None, Ok(status)) => return Ok(Ended { status, took }),
+            (Some(why), _) => why,
+            (None, Err(_)) => format!("the guest ended without a report (qemu: {qemu})"),
+        };
+        let log = scratch.path("kernel.log");
+        let kept = cache::folder("log")?.join(format!("{}.log", self.kernel.release));
+        std::fs::copy(&log, &kept).with_context(|| format!("keep the guest's log as {}", kept.display()))?;
+        bail!(
+            "{why} (kernel {}); its log is {} and ends with:\n{}",
+            self.kernel.release,
+            kept.display(),
+            tail(&String::from_utf8_lossy(&std::fs::read(&log)?))
+        )
+    }
+
+    fn prepare(&self, scratch: &Scratch, terminal: bool) -> Result<Command> {
+        let initramfs = scratch.path("initramfs");
+        self.pack(&initramfs, terminal)?;
+        let disk = scratch.path("disk");
+        let swap = scratch.path("swap");
+        File::create(&disk)?.set_len(DATA_BYTES)?;
+        File::create(&swap)?.set_len(SWAP_BYTES)?;
         run::checked(Command::new("/sbin/mke2fs").args(["-q", "-t", "ext4", "-F"]).arg(&disk))?;
         // A swap area is made here: the guest has no tools for it.
         run::output(Command::new("/sbin/mkswap").arg(&swap))?;
-        let log = scratch.path().join("kernel.log");
-        let began = Instant::now();
-        let mut qemu = self.qemu(&initramfs, &disk, &swap, &log);
-        let mut child = qemu.spawn().context("start qemu-system-x86_64")?;
-        let stdout = child.stdout.take().context("qemu has no standard output")?;
-        let (lines, queue) = std::sync::mpsc::channel();
-        let reader = std::thread::spawn(move || read_lines(stdout, &lines));
-        let mut status = None;
-        let result = loop {
-            let rest = self.time_out.saturating_sub(began.elapsed());
-            match queue.recv_timeout(rest) {
-                Ok(text) => match text.strip_prefix(STATUS_MARK) {
-                    Some(number) => status = number.trim().parse().ok(),
-                    None => line(&text),
-                },
-                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break Ok(()),
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
-                    child.kill()?;
-                    break Err(format!("the guest did not end within {} s", self.time_out.as_secs()));
-                }
-            }
+        let machine = Machine {
+            kernel: self.kernel,
+            initramfs: &initramfs,
+            memory_mib: self.memory_mib,
+            icount: self.icount,
+            disks: &[&disk, &swap],
+            log: &scratch.path("kernel.log"),
+            status: &scratch.path("status"),
         };
-        child.wait()?;
-        drop(reader.join());
-        match (result, status) {
-            (Ok(()), Some(status)) => Ok(Ended { status, took: began.elapsed() }),
-            (result, _) => {
-                let why = result.err().unwrap_or_else(|| "the guest ended without a report".to_owned());
-                bail!("{why} (kernel {}); the end of its log:\n{}", self.kernel.release, tail(&log))
-            }
-        }
+        Ok(machine.command())
     }
 
-    fn pack(&self, to: &Path) -> Result<()> {
+    fn pack(&self, to: &Path, terminal: bool) -> Result<()> {
         let mut archive = Archive::new(BufWriter::new(File::create(to)?));
         archive.copy("/init", self.init)?;
         for (from, path) in &self.files {
@@ -96,59 +160,44 @@ impl Guest<'_> {
         archive.link("/bin/sh", "busybox")?;
         let job: Vec<u8> = self.job.iter().flat_map(|word| word.bytes().chain([0])).collect();
         archive.file("/job", &job)?;
+        if terminal {
+            archive.file("/terminal", b"")?;
+        }
         archive.finish()?.flush().context("write the initramfs")
     }
-
-    fn qemu(&self, initramfs: &Path, disk: &Path, swap: &Path, log: &Path) -> Command {
-        let mut qemu = Command::new("qemu-system-x86_64");
-        qemu.args(["-M", "q35", "-cpu", "max", "-display", "none", "-monitor", "none", "-no-reboot"]);
-        if self.icount {
-            qemu.args([
-                "-smp",
-                "1",
-                "-accel",
-                "tcg,thread=single,tb-size=256",
-                "-icount",
-                "shift=0,sleep=off",
-            ]);
-        } else {
-            qemu.args(["-smp", "2", "-accel", "tcg,thread=multi,tb-size=256"]);
-        }
-        qemu.arg("-m").arg(self.memory_mib.to_string());
-        qemu.arg("-serial").arg(format!("file:{}", log.display())).args(["-serial", "stdio"]);
-        qemu.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(initramfs);
-        for drive in [disk, swap] {
-            qemu.arg("-drive").arg(format!("file={},if=virtio,format=raw,cache=unsafe", drive.display()));
-        }
-        qemu.arg("-append").arg(
-            "console=ttyS0 panic=-1 quiet nokaslr mitigations=off cgroup_no_v1=all psi=1 lsm=landlock,yama,bpf \
-             audit=0 tsc=reliable net.ifnames=0 cryptomgr.notests \
-             initcall_blacklist=jent_mod_init,load_system_certificate_list",
-        );
-        qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        qemu
-    }
 }
 
-fn read_lines(from: impl std::io::Read, lines: &std::sync::mpsc::Sender<String>) {
-    let mut reader = BufReader::new(from);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let read = std::io::Read::by_ref(&mut reader).take(LINE_MAX).read_until(b'\n', &mut line);
-        if !matches!(read, Ok(length) if length > 0) {
-            return;
-        }
-        let text = String::from_utf8_lossy(&line);
-        if lines.send(text.trim_end_matches(['\r', '\n']).to_owned()).is_err() {
-            return;
+fn start(qemu: &mut Command) -> Result<Child> {
+    qemu.spawn().context("start setpriv qemu-system-x86_64 (packages util-linux, qemu-system-x86)")
+}
+
+fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n")
+}
+
+/// Removes what killed commands left behind; what can't be removed is the next one's.
+fn remove_stale(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let changed = entry.metadata().and_then(|data| data.modified());
+        let age = changed.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        if age.is_some_and(|age| age > STALE) {
+            drop(std::fs::remove_dir_all(entry.path()));
         }
     }
 }
 
-fn tail(log: &Path) -> String {
-    let bytes = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(40)..].join("\n")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_log() {
+        let log = (0..100).map(|number| number.to_string()).collect::<Vec<_>>().join("\n");
+        let end = tail(&log);
+        assert_eq!(end.lines().count(), LOG_TAIL);
+        assert!(end.starts_with("60\n") && end.ends_with("\n99"), "{end}");
+        assert_eq!(tail("one"), "one");
+        assert_eq!(tail(""), "");
+    }
 }

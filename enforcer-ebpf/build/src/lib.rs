@@ -19,6 +19,9 @@ pub const OBJECT_ENV: &str = "ENFORCER_EBPF_OBJECT";
 pub const LINKER_ENV: &str = "ENFORCER_BPF_LINKER";
 /// `debian` or `rustup`: allows only that toolchain.
 pub const TOOLCHAIN_ENV: &str = "ENFORCER_EBPF_TOOLCHAIN";
+/// Names the target folder for the kernel programs, so that builds of user space for several targets share
+/// one; cargo's own where it is not set.
+pub const TARGET_DIR_ENV: &str = "ENFORCER_EBPF_TARGET_DIR";
 
 /// Why there is no object.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! Runs the build.
 
 use crate::choice::{Toolchain, ToolchainKind, choose};
-use crate::{BuildError, LINKER_ENV, OBJECT_ENV, TOOLCHAIN_ENV, find};
+use crate::{BuildError, LINKER_ENV, OBJECT_ENV, TARGET_DIR_ENV, TOOLCHAIN_ENV, find};
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,9 @@ impl Options {
     /// For the repository at `workspace`, into the target folder that cargo uses for it.
     pub fn new(workspace: impl Into<PathBuf>) -> Self {
         let workspace = workspace.into();
-        let target_dir = match env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()) {
-            Some(dir) => workspace.join(dir),
-            None => workspace.join("target"),
-        };
+        let named = |name| env::var_os(name).filter(|dir| !dir.is_empty());
+        let target_dir = named(TARGET_DIR_ENV).or_else(|| named("CARGO_TARGET_DIR"));
+        let target_dir = workspace.join(target_dir.unwrap_or_else(|| "target".into()));
         Self { workspace, target_dir, verbose: false }
     }
 }

@@ -8,10 +8,13 @@ use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Arguments of the job, each ended by a NUL byte; the first is the program.
 const JOB: &str = "/job";
+/// Is there where a person sits at the other end: the port then keeps its line discipline, with echo and signals.
+const TERMINAL: &str = "/terminal";
 
 /// Runs it with its output on `report` and collects orphans until it ends. Returns its exit status, 128 + n
 /// where signal n ended it.
@@ -23,9 +26,11 @@ pub(crate) fn run(report: &str) -> Result<i32> {
     // What follows the last NUL.
     arguments.pop();
     let port = File::options().read(true).write(true).open(report).context("open the report port")?;
-    let mut terminal = tcgetattr(&port)?;
-    cfmakeraw(&mut terminal);
-    tcsetattr(&port, SetArg::TCSANOW, &terminal)?;
+    if !Path::new(TERMINAL).exists() {
+        let mut terminal = tcgetattr(&port)?;
+        cfmakeraw(&mut terminal);
+        tcsetattr(&port, SetArg::TCSANOW, &terminal)?;
+    }
     let child = Command::new(&program)
         .args(arguments)
         .env("PATH", "/bin")

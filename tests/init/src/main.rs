@@ -1,7 +1,7 @@
 //! Process 1 of the test VM: mounts what is needed, loads modules, runs one job, reports its exit status and
 //! powers off.
 //!
-//! The job's output and status go to the second serial port, the kernel's log to the first.
+//! The kernel's log goes to the first serial port, the job's output to the second, its exit status to the third.
 
 mod job;
 mod mounts;
@@ -12,9 +12,9 @@ use std::fs::File;
 use std::io::Write;
 
 /// Where the job's output goes.
-const REPORT: &str = "/dev/ttyS1";
-/// Comes before the exit status, on a line of its own. No job prints it by accident.
-const STATUS_MARK: &str = "\u{1}exit ";
+const OUTPUT: &str = "/dev/ttyS1";
+/// Where its exit status goes.
+const STATUS: &str = "/dev/ttyS2";
 
 fn main() {
     let status = match work() {
@@ -37,11 +37,13 @@ fn work() -> Result<i32> {
     mounts::modules()?;
     mounts::disks()?;
     mounts::controllers()?;
-    job::run(REPORT)
+    job::run(OUTPUT)
 }
 
 fn report(status: i32) -> Result<()> {
-    let mut port = File::options().write(true).open(REPORT).context("open the report port")?;
-    writeln!(port, "\n{STATUS_MARK}{status}")?;
-    nix::sys::termios::tcdrain(&port).context("drain the report port")
+    let output = File::options().write(true).open(OUTPUT).context("open the output port")?;
+    nix::sys::termios::tcdrain(&output).context("drain the output port")?;
+    let mut port = File::options().write(true).open(STATUS).context("open the status port")?;
+    writeln!(port, "{status}")?;
+    nix::sys::termios::tcdrain(&port).context("drain the status port")
 }

@@ -8,11 +8,12 @@ use std::fs::{self, File};
 use std::path::Path;
 
 /// Type, mount point, options.
-const MOUNTS: [(&str, &str, &str); 9] = [
+const MOUNTS: [(&str, &str, &str); 10] = [
     ("proc", "/proc", ""),
     ("sysfs", "/sys", ""),
     ("devtmpfs", "/dev", ""),
     ("cgroup2", "/sys/fs/cgroup", ""),
+    ("debugfs", "/sys/kernel/debug", ""),
     ("tracefs", "/sys/kernel/tracing", ""),
     ("bpf", "/sys/fs/bpf", ""),
     ("securityfs", "/sys/kernel/security", ""),

@@ -1,0 +1,52 @@
+//! The emulator's command line.
+
+use crate::kernels::Unpacked;
+use std::path::Path;
+use std::process::Command;
+
+/// The guest's kernel command line. An oops ends the guest: its log is then shown.
+const APPEND: &str = "console=ttyS0 panic=-1 oops=panic quiet nokaslr mitigations=off cgroup_no_v1=all psi=1 \
+     lsm=landlock,yama,bpf audit=0 tsc=reliable net.ifnames=0 cryptomgr.notests \
+     initcall_blacklist=jent_mod_init,load_system_certificate_list";
+
+/// What differs from guest to guest.
+pub(crate) struct Machine<'a> {
+    pub(crate) kernel: &'a Unpacked,
+    pub(crate) initramfs: &'a Path,
+    pub(crate) memory_mib: u32,
+    /// Count instructions instead of time: the guest's clock then runs one nanosecond an instruction.
+    pub(crate) icount: bool,
+    /// `vda`, `vdb`, ...
+    pub(crate) disks: &'a [&'a Path],
+    /// `ttyS0`: the kernel's log. `ttyS1` is standard input and output. `ttyS2`: the exit status.
+    pub(crate) log: &'a Path,
+    pub(crate) status: &'a Path,
+}
+
+impl Machine<'_> {
+    /// The emulator, ready to start; it dies with the thread that starts it.
+    pub(crate) fn command(&self) -> Command {
+        let mut qemu = Command::new("setpriv");
+        qemu.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
+        qemu.args(["-M", "q35", "-cpu", "max", "-display", "none", "-monitor", "none", "-no-reboot"]);
+        let (cpus, accelerator) = if self.icount {
+            ("1", "tcg,thread=single,tb-size=256")
+        } else {
+            ("2", "tcg,thread=multi,tb-size=256")
+        };
+        qemu.args(["-smp", cpus, "-accel", accelerator]);
+        if self.icount {
+            qemu.args(["-icount", "shift=0,sleep=off"]);
+        }
+        qemu.arg("-m").arg(self.memory_mib.to_string());
+        qemu.arg("-serial").arg(format!("file:{}", self.log.display()));
+        qemu.args(["-chardev", "stdio,id=job,signal=off", "-serial", "chardev:job"]);
+        qemu.arg("-serial").arg(format!("file:{}", self.status.display()));
+        qemu.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(self.initramfs);
+        for disk in self.disks {
+            qemu.arg("-drive").arg(format!("file={},if=virtio,format=raw,cache=unsafe", disk.display()));
+        }
+        qemu.arg("-append").arg(APPEND);
+        qemu
+    }
+}
