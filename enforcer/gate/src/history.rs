@@ -4,9 +4,10 @@ use crate::{Bytes, Floor, Instant, Micros, PAGE_SIZE, Policy, Pressure, Sample};
 use alloc::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
-/// Points kept for rates. Points closer together than [`POINT_GAP`] share one.
-const POINTS_MAX: usize = 160;
-/// A second's worth of points fits [`POINTS_MAX`].
+/// Points kept for rates: a second's worth, and some.
+const POINTS_MAX: usize = 256;
+/// The newest point gives way to the next while the one before it is closer than this, so points are half
+/// of this apart at least.
 const POINT_GAP: Micros = Micros::from_millis(8);
 const SECOND: Micros = Micros::from_secs(1);
 
@@ -168,5 +169,77 @@ impl History {
     /// Time from the first reading to the last.
     pub(crate) fn span(&self) -> Micros {
         self.last.at.since(self.first.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{History, POINTS_MAX, SECOND};
+    use crate::{Floor, Instant, Micros, Policy, Sample};
+
+    fn sample(anon: u64, stall: u64) -> Sample {
+        serde_json::from_value(serde_json::json!({
+            "current": anon, "max": "max", "high": "max", "stat": {"anon": anon}, "events_local": {},
+            "events": {}, "pressure": {"some_total": stall, "full_total": stall}, "protection": {},
+            "swap": {}, "hugetlb": 0, "populated": true, "frozen": false, "ancestors": [],
+        }))
+        .expect("a sample")
+    }
+
+    /// However close the readings are, a second of them is kept, in bounded space.
+    #[test]
+    fn a_second_is_kept_whatever_the_interval() {
+        for interval_us in [500, 1_000, 2_000, 4_000, 5_000, 8_000, 50_000, 400_000] {
+            let policy = Policy::default();
+            let mut now = Instant::ZERO;
+            let mut history = History::begin(&sample(0, 0), &policy, now);
+            for n in 1..=(3_000_000 / interval_us) {
+                now = now.after(Micros::new(interval_us));
+                // Stalled for half of the time.
+                history.add(&sample(0, n * interval_us / 2), &policy, now);
+                assert!(history.points.len() <= POINTS_MAX);
+            }
+            let span = now.since(history.second_ago().at);
+            let missing = SECOND.saturating_sub(span);
+            assert!(
+                span <= SECOND && missing <= Micros::new(interval_us.max(8_000)),
+                "{interval_us}: {span:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn growth_is_over_a_reactions_time_at_least() {
+        let policy = Policy { reaction_time: Micros::from_millis(50), ..Policy::default() };
+        let mib = |n: u64| n << 20;
+        let grown = |steps: &[(u64, u64)]| {
+            let mut history = History::begin(&sample(mib(10), 0), &policy, Instant::ZERO);
+            for (ms, anon) in steps {
+                history.add(&sample(mib(*anon), 0), &policy, Instant::ZERO.after(Micros::from_millis(*ms)));
+            }
+            history.growth_per_second().get()
+        };
+        assert_eq!(grown(&[(100, 10), (200, 10)]), 0);
+        assert_eq!(grown(&[(100, 20)]), mib(100));
+        // A fall is no growth, and does not take back what was seen.
+        assert_eq!(grown(&[(100, 20), (200, 5)]), mib(100));
+        // Ten MiB at once are no rate; within a reaction's time they are.
+        assert_eq!(grown(&[(1, 20)]), 0);
+        assert_eq!(grown(&[(1, 20), (50, 20)]), mib(200));
+        // Far apart, the last reading counts.
+        assert_eq!(grown(&[(5_000, 20)]), mib(2));
+    }
+
+    #[test]
+    fn the_highest_floor_is_kept() {
+        let policy = Policy::default();
+        let mut history = History::begin(&sample(10, 0), &policy, Instant::ZERO);
+        for (at, anon) in [(1, 30), (2, 20)] {
+            history.add(&sample(anon, 0), &policy, Instant::new(at));
+        }
+        assert_eq!(history.peak().at, Instant::new(1));
+        assert_eq!(history.peak().floor, Floor::of(&sample(30, 0), &policy));
+        assert_eq!(history.last().floor, Floor::of(&sample(20, 0), &policy));
+        assert_eq!(history.samples(), 3);
     }
 }
