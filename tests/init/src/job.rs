@@ -36,6 +36,7 @@ pub(crate) fn run(report: &str) -> Result<i32> {
         .env("PATH", "/bin")
         .env("HOME", "/tmp")
         .env("RUST_BACKTRACE", "1")
+        .env("RUST_LIB_BACKTRACE", "0")
         .stdin(Stdio::from(port.try_clone()?))
         .stdout(Stdio::from(port.try_clone()?))
         .stderr(Stdio::from(port))
