@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 /// Starting a workload may take this long under emulation.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(300);
 
 /// One kind of workload at one size.
 #[derive(Debug, Clone)]
@@ -30,6 +30,7 @@ pub(crate) struct Class {
 pub(crate) struct Instance {
     class: Class,
     workload: String,
+    name: String,
     pub(crate) cgroup: Scratch,
     children: Vec<(Child, Lines<BufReader<ChildStdout>>)>,
     kills_seen: u64,
@@ -42,6 +43,7 @@ impl Instance {
         let mut instance = Self {
             class: class.clone(),
             workload: workload.to_owned(),
+            name: name.to_owned(),
             cgroup,
             children: Vec::new(),
             kills_seen: 0,
@@ -69,7 +71,7 @@ impl Instance {
 
     async fn spawn(&mut self, command: &[String]) -> Result<()> {
         let mut child = Command::new(&self.workload)
-            .args(command)
+            .args(command.iter().map(|word| word.replace("{name}", &self.name)))
             .arg("--cgroup")
             .arg(self.cgroup.path())
             .stdin(Stdio::piped())

@@ -1,9 +1,10 @@
 //! One act: workload, request, answer, and the kernel's own word on it.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
 use std::fmt;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -99,20 +100,34 @@ impl Act {
     }
 }
 
+/// Runs the command, its progress and its certificate in full view.
 fn shrink(enforcer: &Path, cgroup: &Scratch, to: &str, window: &str) -> Result<Ending> {
     println!("$ enforcer shrink {} --to {to} --window {window}", cgroup.path().display());
-    let status = Command::new(enforcer)
+    let mut child = Command::new(enforcer)
         .arg("shrink")
         .arg(cgroup.path())
         .args(["--to", to, "--window", window])
         .stdin(Stdio::null())
-        .status()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .context("run enforcer")?;
-    let max = cgroup.read("memory.max");
-    println!("    exit status: {}, memory.max {}", status.code().unwrap_or(-1), max.trim());
-    Ok(match status.code() {
+    // A line for each state, as they come; the certificate is printed when all is over, and fits in the pipe.
+    let progress = child.stderr.take().context("stderr is a pipe")?;
+    for line in BufReader::new(progress).lines() {
+        println!("{}", line?);
+    }
+    let output = child.wait_with_output()?;
+    let certificate = String::from_utf8_lossy(&output.stdout);
+    print!("{certificate}");
+    let code = output.status.code();
+    println!("    exit status {}", code.map_or("none".to_owned(), |code| code.to_string()));
+    let verdict =
+        certificate.lines().find_map(|line| line.trim().strip_prefix("verdict")).unwrap_or_default();
+    Ok(match code {
         Some(0) => Ending::Committed,
+        Some(2) if verdict.trim().starts_with("rolled back") => Ending::RolledBack,
         Some(2) => Ending::Refused,
-        code => anyhow::bail!("enforcer ended with {code:?}"),
+        code => bail!("enforcer ended with {code:?}"),
     })
 }

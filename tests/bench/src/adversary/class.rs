@@ -8,46 +8,49 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The classes of a run. `dir` lies on a disk file system, `tmpfs` on a memory one.
+/// The classes of a run. `dir` lies on a disk file system, `tmpfs` on a memory one; `{name}` in a command
+/// stands for the instance's name.
 pub(crate) fn all(dir: &str, tmpfs: &str) -> Vec<Class> {
-    const PERIOD: Duration = Duration::from_millis(400);
-    let class = |name: String, lines: &[String], limit_mib: u64| Class {
+    let class = |name: String, lines: &[String], limit_mib: u64, period_ms: u64| Class {
         once: name.starts_with("gap"),
         name,
         commands: lines.iter().map(|line| words(line)).collect(),
         limit: Bytes::from_mib(limit_mib),
-        period: PERIOD,
+        period: Duration::from_millis(period_ms),
     };
     let mut classes = Vec::new();
-    for mib in [24_u64, 40] {
+    for mib in [16_u64, 24] {
+        let half = mib / 2;
         classes.push(class(
-            format!("bursts {}+{} MiB", mib / 2, mib / 2),
-            &[format!("bursts --base {0}Mi --burst {0}Mi --period 400ms --duty 150ms", mib / 2)],
+            format!("bursts {half}+{half} MiB"),
+            &[format!("bursts --base {half}Mi --burst {half}Mi --period 1s --duty 400ms")],
             mib * 3,
+            1000,
         ));
         classes.push(class(
-            format!("gap {}+{} MiB", mib - 8, 8),
-            &[format!("gap --base {}Mi --burst 8Mi --on any --poll 2ms", mib - 8)],
+            format!("gap {}+{} MiB", mib - 6, 6),
+            &[format!("gap --base {}Mi --burst 6Mi --on any --poll 20ms", mib - 6)],
             mib * 3,
+            300,
         ));
         classes.push(class(
-            format!("cache {}+{} MiB", mib / 2, mib * 2),
-            &[
-                format!("anon --size {}Mi", mib / 2),
-                format!("cache --file {dir}/cache-{mib} --size {}Mi", mib * 2),
-            ],
+            format!("cache {half}+{} MiB", mib * 2),
+            &[format!("anon --size {half}Mi"), format!("cache --file {dir}/{{name}} --size {}Mi", mib * 2)],
             mib * 4,
+            300,
         ));
         classes.push(class(
             format!("tmpfs {mib} MiB"),
             &[format!("tmpfs --dir {tmpfs} --size {mib}Mi")],
             mib * 3,
+            300,
         ));
-        classes.push(class(format!("mlock {mib} MiB"), &[format!("mlock --size {mib}Mi")], mib * 3));
+        classes.push(class(format!("mlock {mib} MiB"), &[format!("mlock --size {mib}Mi")], mib * 3, 300));
         classes.push(class(
             format!("threads 4x{} MiB", mib / 4),
-            &[format!("threads --n 4 --size {}Mi", mib / 4)],
+            &[format!("threads --n 4 --size {}Mi --period 200ms", mib / 4)],
             mib * 3,
+            300,
         ));
     }
     classes

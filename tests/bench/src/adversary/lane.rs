@@ -9,6 +9,8 @@ use enforcer::cgroup::Cgroup;
 use enforcer::shrink::{self, Bus, NoObserver, Plan};
 use enforcer_gate::{Bytes, Certificate, Micros, Policy, Reason, Request, Verdict};
 use serde::Serialize;
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -23,6 +25,17 @@ pub(crate) struct Shared {
     pub(crate) state_dir: StateDir,
     pub(crate) workload: String,
     pub(crate) policy: Policy,
+    /// Shrinks that no lane has begun yet.
+    pub(crate) left: Rc<Cell<usize>>,
+}
+
+impl Shared {
+    /// Takes one shrink from those that are left.
+    fn take(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left > 0
+    }
 }
 
 /// What one class gave.
@@ -37,12 +50,11 @@ pub(crate) struct LaneReport {
     pub(crate) reasons: std::collections::BTreeMap<String, usize>,
 }
 
-/// Shrinks one class until `rounds` are done or `until` has come.
+/// Shrinks one class until none are left to do or `until` has come.
 pub(crate) async fn run(
     shared: Shared,
     class: Class,
     index: usize,
-    rounds: usize,
     until: Instant,
     mut random: fastrand::Rng,
 ) -> Result<LaneReport> {
@@ -59,10 +71,7 @@ pub(crate) async fn run(
         stale: Tally::default(),
         reasons: std::collections::BTreeMap::new(),
     };
-    for _ in 0..rounds {
-        if Instant::now() >= until {
-            break;
-        }
+    while Instant::now() < until && shared.take() {
         // From half of what is needed to well above it, but always a real shrink.
         let most = class.limit.get().min(true_minimum.get() * 2);
         let target = Bytes::new(random.u64(true_minimum.get() / 2..most)).page_floor();

@@ -17,7 +17,9 @@ use enforcer::shrink::Bus;
 use enforcer_gate::{Bytes, Policy};
 use lane::{LaneReport, Shared};
 use serde::Serialize;
+use std::cell::Cell;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 use tally::{Shrink, Tally};
 use tokio::time::Instant;
@@ -63,17 +65,17 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let began = Instant::now();
     let (bus, probe) = Bus::start(Probe::load(&ProbeOptions::default())?);
     let classes = class::all(&options.dir, &options.tmpfs);
-    let rounds = options.shrinks.div_ceil(classes.len());
     let until = began + Duration::from_secs(options.seconds);
     let shared = Shared {
         bus,
         state_dir: StateDir::open(Path::new("/run/enforcer-bench"))?,
         workload: options.workload.clone(),
         policy: policy(),
+        left: Rc::new(Cell::new(options.shrinks)),
     };
     let mut random = fastrand::Rng::with_seed(options.seed);
     let lanes = classes.into_iter().enumerate().map(|(index, class)| {
-        let lane = lane::run(shared.clone(), class, index, rounds, until, random.fork());
+        let lane = lane::run(shared.clone(), class, index, until, random.fork());
         tokio::task::spawn_local(lane)
     });
     let lanes: Vec<_> = lanes.collect();
