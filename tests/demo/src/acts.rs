@@ -33,11 +33,11 @@ pub(crate) fn all(dir: &Path) -> Vec<Act> {
             ending: Ending::Refused,
         },
         Act {
-            title: "turns bad half-way: idle at first sight, a burst of 80 MiB every 7 s",
+            title: "turns bad half-way: idle at first sight, a burst of 80 MiB every 12 s",
             name: "demo-turns",
-            workloads: vec!["bursts --base 20Mi --burst 80Mi --period 7s --duty 2s".into()],
+            workloads: vec!["bursts --base 20Mi --burst 80Mi --period 12s --duty 2s".into()],
             limit: "160M",
-            way: Way::Enforcer { to: "60Mi", window: "10s" },
+            way: Way::Enforcer { to: "60Mi", window: "14s" },
             ending: Ending::RolledBack,
         },
     ]
