@@ -31,26 +31,26 @@ pub(crate) fn all(dir: &str, tmpfs: &str) -> Vec<Class> {
             format!("gap {}+{} MiB", mib - 6, 6),
             &[format!("gap --base {}Mi --burst 6Mi --on any --poll 20ms", mib - 6)],
             mib * 3,
-            300,
+            400,
         ));
         classes.push(class(
             format!("cache {half}+{} MiB", mib * 2),
             &[format!("anon --size {half}Mi"), format!("cache --file {dir}/{{name}} --size {}Mi", mib * 2)],
             mib * 4,
-            300,
+            400,
         ));
         classes.push(class(
             format!("tmpfs {mib} MiB"),
             &[format!("tmpfs --dir {tmpfs} --size {mib}Mi")],
             mib * 3,
-            300,
+            400,
         ));
-        classes.push(class(format!("mlock {mib} MiB"), &[format!("mlock --size {mib}Mi")], mib * 3, 300));
+        classes.push(class(format!("mlock {mib} MiB"), &[format!("mlock --size {mib}Mi")], mib * 3, 400));
         classes.push(class(
             format!("threads 4x{} MiB", mib / 4),
             &[format!("threads --n 4 --size {}Mi --period 200ms", mib / 4)],
             mib * 3,
-            300,
+            400,
         ));
     }
     classes

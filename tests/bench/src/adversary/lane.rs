@@ -159,7 +159,8 @@ pub(crate) fn windows(policy: &Policy, period: Duration) -> Policy {
         observe_window: period.scaled(5, 4),
         trial_window: period.scaled(3, 2),
         watch_window: period.scaled(5, 4),
-        sample_interval: period.scaled(1, 20),
+        // Reading a cgroup takes milliseconds under emulation; kernel events make it look sooner where it matters.
+        sample_interval: period.scaled(1, 6),
         back_off: Micros::ZERO,
         ..policy.clone()
     }
