@@ -26,8 +26,8 @@ numbered! {
         MemcgMin = 8, "mem_cgroup.memory.min";
         /// `mem_cgroup.memory.low`
         MemcgLow = 9, "mem_cgroup.memory.low";
-        /// `mem_cgroup.memory.failcnt`
-        MemcgFailcnt = 10, "mem_cgroup.memory.failcnt";
+        /// The counter of limit hits: `mem_cgroup.memory_events_local[MEMCG_MAX]`
+        MemcgMaxEvents = 10, "mem_cgroup.memory_events_local[MEMCG_MAX]";
         /// `mem_cgroup.swap.max`
         MemcgSwapMax = 11, "mem_cgroup.swap.max";
         /// `task_group.cfs_bandwidth.quota`

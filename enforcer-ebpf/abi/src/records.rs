@@ -103,8 +103,9 @@ pub struct OomKill {
     pub owner_usage: u64,
     /// The owner's `memory.max` when the OOM began, in pages.
     pub owner_limit: u64,
-    /// How often the owner's limit had been hit when the OOM began.
-    pub owner_failcnt: u64,
+    /// How often the owner's limit had been hit when the OOM began: `max` of its `memory.events.local`.
+    /// (The page counter's own count stands still for cgroup v2 on 6.18 and newer.)
+    pub owner_max_events: u64,
     /// Usage of the victim's own cgroup, in pages.
     pub victim_usage: u64,
     /// `memory.max` of the victim's own cgroup, in pages.

@@ -25,7 +25,7 @@ fn oom_kill() -> OomKill {
         total_pages: 5,
         owner_usage: 6,
         owner_limit: 7,
-        owner_failcnt: 8,
+        owner_max_events: 8,
         victim_usage: 9,
         victim_limit: 10,
         anon: 11,
@@ -79,7 +79,7 @@ macro_rules! layout {
 fn layout_is_locked() {
     layout!(Task, 32, pid: 0, tgid: 4, comm: 8, cgroup: 24);
     layout!(OomKill, 192, header: 0, seq: 16, index: 24, flags: 28, victim: 32, trigger: 64, owner: 96,
-        group: 104, total_pages: 112, owner_usage: 120, owner_limit: 128, owner_failcnt: 136,
+        group: 104, total_pages: 112, owner_usage: 120, owner_limit: 128, owner_max_events: 136,
         victim_usage: 144, victim_limit: 152, anon: 160, file: 168, shmem: 176, oom_score_adj: 184,
         constraint: 188);
     layout!(ReclaimBegin, 32, header: 0, cgroup: 16, tgid: 24, flags: 28);

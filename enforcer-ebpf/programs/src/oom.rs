@@ -25,7 +25,7 @@ pub struct Oom {
     total_pages: u64,
     usage: u64,
     limit: u64,
-    failcnt: u64,
+    max_events: u64,
     constraint: u32,
     index: u32,
     /// Nobody was chosen yet: a victim marked now is the running task, exiting.
@@ -55,7 +55,7 @@ fn begin(control: Ptr) {
     oom.total_pages = 0;
     oom.usage = number(memcg, Field::MemcgUsage);
     oom.limit = number(memcg, Field::MemcgMax);
-    oom.failcnt = number(memcg, Field::MemcgFailcnt);
+    oom.max_events = number(memcg, Field::MemcgMaxEvents);
     oom.constraint = 0;
     oom.index = 0;
     oom.choosing = 1;
@@ -113,7 +113,7 @@ fn victim(task: Ptr) {
             kill.total_pages = oom.total_pages;
             kill.owner_usage = oom.usage;
             kill.owner_limit = oom.limit;
-            kill.owner_failcnt = oom.failcnt;
+            kill.owner_max_events = oom.max_events;
             kill.constraint = oom.constraint;
             if oom.owner == 0 {
                 kill.flags = kill.flags.with(OomFlags::GLOBAL);

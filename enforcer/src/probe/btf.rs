@@ -220,9 +220,11 @@ impl Types<'_> {
         Some((u32::try_from(size).ok()?, id))
     }
 
-    /// The value of an enumerator, looked for in `enum cgroup_subsys_id` and in the enums without a name.
+    /// The value of an enumerator, looked for in the enums whose elements are indexes, and in those without
+    /// a name.
     fn enumerator(&self, name: &str) -> Option<u32> {
         let mut enums = self.named("cgroup_subsys_id");
+        enums.extend(self.named("memcg_memory_event"));
         enums.extend(self.named(""));
         enums.iter().find_map(|found| {
             let Type::Enum(found) = found else { return None };

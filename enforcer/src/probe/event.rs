@@ -45,8 +45,8 @@ pub enum OomOwner {
         usage: Bytes,
         /// Its `memory.max` when the OOM began.
         limit: Limit,
-        /// How often its limit had been hit.
-        failcnt: u64,
+        /// How often its own limit had been hit (`max` of `memory.events.local`).
+        max_events: u64,
     },
     /// None's: the node was out of memory.
     Node,
@@ -262,7 +262,7 @@ impl From<&enforcer_abi::OomKill> for OomKill {
                 id: CgroupId::new(kill.owner),
                 usage: bytes(kill.owner_usage),
                 limit: limit(kill.owner_limit),
-                failcnt: kill.owner_failcnt,
+                max_events: kill.owner_max_events,
             }
         };
         Self {
@@ -352,5 +352,79 @@ impl From<&Record> for Event {
                 name: life.name,
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enforcer_abi::{Header, Kind};
+
+    fn write(file: LimitKind, phase: Phase, old: u64, new: u64, result: i64) -> LimitWrite {
+        (&enforcer_abi::LimitWrite {
+            header: Header::new(Kind::LimitWrite, 2_000),
+            begin_ns: 1_000,
+            cgroup: 5,
+            writer: enforcer_abi::Task { pid: 2, tgid: 1, comm: Text::new(b"sh"), cgroup: 0 },
+            old,
+            new,
+            old_period: 100_000_000,
+            new_period: 50_000_000,
+            result,
+            file: file as u32,
+            phase: phase as u32,
+            asked: Text::new(b"1"),
+        })
+            .into()
+    }
+
+    #[test]
+    fn limits_keep_max_apart_from_numbers() {
+        for (pages, expected) in [
+            (0, Limit::Bytes(Bytes::ZERO)),
+            (1, Limit::Bytes(Bytes::new(4096))),
+            (PAGES_MAX - 1, Limit::Bytes(Bytes::new((PAGES_MAX - 1) * 4096))),
+            (PAGES_MAX, Limit::Max),
+            (u64::MAX, Limit::Max),
+        ] {
+            let end = write(LimitKind::MemoryHigh, Phase::End, 0, pages, 3).end.expect("it ended");
+            assert_eq!(end.new, LimitValue::Memory(expected), "{pages} pages");
+        }
+    }
+
+    #[test]
+    fn a_write_has_an_end_only_when_it_ended() {
+        assert_eq!(write(LimitKind::MemoryMax, Phase::Begin, 1, 1, 0).end, None);
+        for (result, expected) in [(4, Ok(4)), (-22, Err(22)), (i64::MIN, Err(i32::MAX))] {
+            let end = write(LimitKind::MemoryMax, Phase::End, 1, 1, result).end.expect("it ended");
+            assert_eq!(end.result, expected);
+        }
+    }
+
+    #[test]
+    fn cpu_quota_is_told_in_microseconds() {
+        let write = write(LimitKind::CpuMax, Phase::End, u64::MAX, 25_000_000, 12);
+        assert_eq!(write.old, LimitValue::Cpu { quota: None, period: Micros::new(100_000) });
+        let new = LimitValue::Cpu { quota: Some(Micros::new(25_000)), period: Micros::new(50_000) };
+        assert_eq!(write.end.expect("it ended").new, new);
+        assert_eq!(write.writer.cgroup, None, "0 is no cgroup");
+    }
+
+    #[test]
+    fn the_cause_of_a_reclaim_is_known_or_said_to_be_unknown() {
+        for (flags, expected) in [
+            (ReclaimFlags::NONE, ReclaimCause::Limit),
+            (ReclaimFlags::PROACTIVE, ReclaimCause::Proactive),
+            (ReclaimFlags::PROACTIVE_UNKNOWN, ReclaimCause::Unknown),
+            (ReclaimFlags::PROACTIVE_UNKNOWN.with(ReclaimFlags::PROACTIVE), ReclaimCause::Unknown),
+        ] {
+            assert_eq!(cause(flags), expected, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_is_an_error() {
+        assert!(Event::decode(b"").is_err());
+        assert!(Event::decode(&[0xff; 192]).is_err());
     }
 }

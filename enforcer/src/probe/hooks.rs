@@ -196,7 +196,7 @@ const OOM_BEGIN: &[Field] = &[
     CGROUP[1],
     Field::MemcgUsage,
     Field::MemcgMax,
-    Field::MemcgFailcnt,
+    Field::MemcgMaxEvents,
 ];
 const OOM_CHOSEN: &[Field] = &[
     Field::OomChosen,
@@ -260,7 +260,7 @@ const OOM_KILL: &[Hook] = &[
         lost: None,
     },
     Hook {
-        // Before 6.10 (and its backports) the tracepoint passes a process id only.
+        // Older kernels pass only a process id to the tracepoint.
         name: "fentry:out_of_memory, fentry:oom_kill_process, fentry:mark_oom_victim",
         attachments: &[BEGIN_FENTRY, CHOSEN_FENTRY, VICTIM_FENTRY],
         lost: None,

@@ -7,7 +7,7 @@ use enforcer_abi::Field;
 pub(crate) enum Place {
     /// The offset of a member, by path from a structure; the first path that exists.
     Member(&'static str, &'static [&'static str]),
-    /// The offset of an element in an array of pointers: structure, member, the enumerator that is the index.
+    /// The offset of an element in an array: structure, member, the enumerator that is the index.
     Element(&'static str, &'static str, &'static str),
     /// The offset of a memory counter of `mm_struct.rss_stat`, by the enumerator that is its index.
     Counter(&'static str),
@@ -27,7 +27,7 @@ pub(crate) const fn place(field: Field) -> Place {
         Field::MemcgHigh => Member("mem_cgroup", &["memory.high"]),
         Field::MemcgMin => Member("mem_cgroup", &["memory.min"]),
         Field::MemcgLow => Member("mem_cgroup", &["memory.low"]),
-        Field::MemcgFailcnt => Member("mem_cgroup", &["memory.failcnt"]),
+        Field::MemcgMaxEvents => Element("mem_cgroup", "memory_events_local", "MEMCG_MAX"),
         Field::MemcgSwapMax => Member("mem_cgroup", &["swap.max"]),
         Field::CpuQuota => Member("task_group", &["cfs_bandwidth.quota"]),
         Field::CpuPeriod => Member("task_group", &["cfs_bandwidth.period"]),

@@ -7,6 +7,7 @@ mod actuate;
 mod cgroup;
 mod cli;
 mod guest;
+mod probe;
 mod process;
 
 use enforcer_vm_tests::case;
@@ -20,5 +21,6 @@ fn main() {
     cases.extend(actuate::cases());
     cases.extend(cli::cases());
     cases.extend(cgroup::cases());
+    cases.extend(probe::cases());
     case::run(cases, smoke);
 }

@@ -110,14 +110,14 @@ pub(crate) const ALL: &[Workload] = &[
     },
     Workload {
         name: "kill-loop",
-        options: "--n N [--parallel N] [--size S]",
+        options: "--n N [--parallel N] [--size S] [--thp]",
         about: "children that grow to S (1Gi) until they are killed; counts their wait statuses",
         run: kill_loop::run,
     },
     Workload {
         name: "steps",
         options: "[--file PATH]",
-        about: "does what standard input says: grow S, free, lock S, cache S, report",
+        about: "does what standard input says: grow S, free, lock S, cache S, kill PID, report",
         run: steps::run,
     },
 ];

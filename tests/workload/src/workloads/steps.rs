@@ -6,6 +6,8 @@ use crate::life::Life;
 use crate::memory::Memory;
 use crate::say;
 use anyhow::Result;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::io::{self, BufRead};
 use std::path::PathBuf;
 
@@ -44,10 +46,11 @@ fn step(held: &mut Vec<Memory>, file: Option<&PathBuf>, verb: &str, bytes: Optio
         ("cache", Some(bytes), Some(file)) => {
             files::read(&mut files::clean(file, bytes)?, bytes)?;
         }
+        ("kill", Some(pid), _) => kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGKILL)?,
         ("free", None, _) => held.clear(),
         ("touch", None, _) => held.iter_mut().for_each(Memory::rewrite),
         ("report", None, _) => {}
-        _ => anyhow::bail!("want grow S, lock S, cache S (with --file), free, touch or report"),
+        _ => anyhow::bail!("want grow S, lock S, cache S (with --file), kill PID, free, touch or report"),
     }
     Ok(())
 }
