@@ -128,7 +128,7 @@ fn steps_are_led() {
         ("touch", "ok 1114112"),
         ("free", "ok 0"),
         ("report", "ok 0"),
-        ("jump", "error want grow S, lock S, cache S (with --file), free, touch or report"),
+        ("jump", "error want grow S, lock S, cache S (with --file), kill PID, free, touch or report"),
     ] {
         steps.say(say);
         assert_eq!(steps.line(), answer, "{say}");
