@@ -7,6 +7,7 @@ use super::{
     record::{limit_code, limit_of_code},
     settle::{Settled, settle},
     shared::Shared,
+    urgent::run_first,
 };
 use crate::cgroup::Cgroup;
 use enforcer_gate::{Limit, LimitFile, OutcomeKind};
@@ -141,6 +142,8 @@ impl Raiser {
             .spawn({
                 let inner = Arc::clone(&inner);
                 move || {
+                    // As good as it gets: a machine that refuses it is slower to restore, and no less safe.
+                    let _ = run_first();
                     // Brings in the code of a restore; nothing is ours yet, so nothing is written.
                     raise(&inner, &files, interrupt);
                     let _ = ready.send(());

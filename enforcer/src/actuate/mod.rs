@@ -9,7 +9,6 @@ mod handle;
 mod interrupt;
 mod journal;
 mod limit_fd;
-mod memory;
 mod nonblock;
 mod overlap;
 mod pending;
@@ -20,6 +19,7 @@ mod session;
 mod settle;
 mod shared;
 mod state_dir;
+mod urgent;
 
 pub use error::ActuateError;
 pub use handle::RestoreHandle;

@@ -7,9 +7,9 @@ use super::{
 use crate::actuate::{
     journal::Journal,
     limit_fd::LimitFd,
-    memory::lock_memory,
     record::Record,
     settle::{Ours, Settled, settle},
+    urgent::{lock_memory, run_first},
 };
 use enforcer_gate::{Limit, LimitFile};
 use nix::{
@@ -89,6 +89,8 @@ impl Restorer {
             not_locked: lock_memory().is_err(),
             not_moved: !moved,
         };
+        // As good as it gets: a machine that refuses it is slower to restore, and no less safe.
+        let _ = run_first();
         // Brings in the code that will have to run without waiting for a disk.
         for watched in [&restorer.high, &restorer.max] {
             settle(&watched.fd, Ours::default(), Limit::Max);

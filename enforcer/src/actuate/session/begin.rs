@@ -1,0 +1,146 @@
+//! How a session starts.
+
+use super::{Session, SessionOptions, Target};
+use crate::{
+    actuate::{
+        ActuateError, StateDir, WriteMethod,
+        handle::Raiser,
+        interrupt::Interrupt,
+        journal::Journal,
+        limit_fd::{LimitFd, NumberFd},
+        nonblock::write_method,
+        overlap::overlap,
+        record::Header,
+        recover::recover_overlapping,
+        restorer::{Restorer, Spawn},
+        shared::Shared,
+        state_dir::{JournalFile, boot_id},
+        urgent::lock_memory,
+    },
+    cgroup::{Cgroup, CgroupError},
+};
+use enforcer_gate::LimitFile;
+use nix::fcntl::OFlag;
+use std::{os::fd::OwnedFd, path::Path, sync::Arc};
+
+/// What [`Session::begin`] makes after the journal.
+struct Ready {
+    raiser: Raiser,
+    restorer: Restorer,
+    shared: Arc<Shared>,
+    interrupt: Interrupt,
+    method: WriteMethod,
+    high: Target,
+    max: Target,
+    current: NumberFd,
+    reclaim: OwnedFd,
+}
+
+impl Session {
+    /// Takes the cgroup, starts the restorer and the raising thread, and opens everything. Changes no limit.
+    ///
+    /// A killed run's leftover that is in the way is settled first, as [`recover`](crate::actuate::recover) does. Fails with
+    /// [`ActuateError::InProgress`] where a living one is, and with [`ActuateError::StateDir`] where no journal can be kept.
+    pub fn begin(cgroup: &Cgroup, state: &StateDir, options: &SessionOptions) -> Result<Self, ActuateError> {
+        let mut notes = Vec::new();
+        let journal = claim(cgroup, state, &mut notes)?;
+        match Self::prepare(cgroup, &journal, options, &mut notes) {
+            Ok(ready) => Ok(Self {
+                cgroup: cgroup.clone(),
+                raiser: ready.raiser,
+                restorer: ready.restorer,
+                journal,
+                shared: ready.shared,
+                interrupt: ready.interrupt,
+                method: ready.method,
+                high: ready.high,
+                max: ready.max,
+                current: ready.current,
+                reclaim: ready.reclaim,
+                notes,
+            }),
+            Err(error) => {
+                // Nothing was lowered; a file that stays says so, and goes with the next begin.
+                let _ = journal.close();
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare(
+        cgroup: &Cgroup,
+        journal: &Journal,
+        options: &SessionOptions,
+        notes: &mut Vec<String>,
+    ) -> Result<Ready, ActuateError> {
+        let open = |file| -> Result<Target, ActuateError> {
+            let fd = LimitFd::open(cgroup, file)?;
+            let io = |errno| CgroupError::io(cgroup.absolute().join(file.name()), "read", errno);
+            let found = fd.read().map_err(io)?;
+            Ok(Target { fd, found })
+        };
+        // After the claim: settling a leftover changes what is found.
+        let (high, max) = (open(LimitFile::High)?, open(LimitFile::Max)?);
+        let current = NumberFd::open(cgroup, "memory.current")?;
+        let reclaim = cgroup.open_file("memory.reclaim", OFlag::O_WRONLY)?;
+        let method = options.method.unwrap_or_else(|| write_method(cgroup.mount()));
+        if let Err(errno) = lock_memory() {
+            let why = errno.desc();
+            notes.push(format!("memory is not locked ({why}): a restore may have to wait for a disk"));
+        }
+        let interrupt = Interrupt::install()?;
+        let shared = Arc::new(Shared::new());
+        let inside = is_inside(cgroup);
+        if inside {
+            notes.push("this process is in the cgroup itself: its brake slows this process as well".into());
+        }
+        let spawn = Spawn { cgroup, journal, deadline: options.deadline, move_out: inside };
+        let (restorer, missing) = Restorer::spawn(&spawn)?;
+        for (is_missing, what) in [
+            (missing.not_locked, "the restorer's memory is not locked"),
+            (missing.not_oom_exempt, "the restorer is not exempt from the OOM killer"),
+            (missing.not_moved, "the restorer could not leave the cgroup"),
+        ] {
+            if is_missing {
+                notes.push(what.into());
+            }
+        }
+        let raiser = Raiser::start(cgroup, Arc::clone(&shared), interrupt)?;
+        Ok(Ready { raiser, restorer, shared, interrupt, method, high, max, current, reclaim })
+    }
+}
+
+/// Makes sure that nobody else works on the cgroup, settles what is in the way, and leaves a locked journal.
+fn claim(cgroup: &Cgroup, state: &StateDir, notes: &mut Vec<String>) -> Result<Journal, ActuateError> {
+    let _lock = state.lock()?;
+    let in_the_way = |header: &Header| overlap(&header.path, cgroup.path()) || header.cgroup == cgroup.id();
+    let journals = state.journals()?;
+    for JournalFile { bytes, lock, .. } in &journals {
+        if let Ok((header, _)) = Header::decode(bytes)
+            && lock.is_none()
+            && in_the_way(&header)
+        {
+            return Err(ActuateError::InProgress { pid: header.pid, path: header.path });
+        }
+    }
+    for settled in recover_overlapping(journals, cgroup) {
+        if settled.is_open() {
+            return Err(ActuateError::Unsettled { path: settled.cgroup.clone(), why: settled.describe() });
+        }
+        notes.push(format!("settled an earlier run: {}", settled.describe()));
+    }
+    let header = Header {
+        pid: std::process::id(),
+        boot_id: boot_id()?,
+        cgroup: cgroup.id(),
+        path: cgroup.path().into(),
+    };
+    Journal::create(state, &header)
+}
+
+/// Whether this process lives in the cgroup or below it.
+fn is_inside(cgroup: &Cgroup) -> bool {
+    let Ok(text) = std::fs::read_to_string("/proc/self/cgroup") else { return false };
+    let own = text.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    !cgroup.is_root() && Path::new(own).starts_with(cgroup.path())
+}

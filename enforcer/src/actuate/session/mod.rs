@@ -1,0 +1,125 @@
+//! One piece of work on one cgroup.
+
+mod begin;
+mod lower;
+
+use super::{
+    ActuateError,
+    handle::{Raiser, RestoreHandle},
+    interrupt::Interrupt,
+    journal::Journal,
+    limit_fd::{LimitFd, NumberFd},
+    nonblock::WriteMethod,
+    restorer::Restorer,
+    settle::{Ours, Settled, settle},
+    shared::Shared,
+};
+use crate::cgroup::Cgroup;
+use enforcer_gate::{Limit, LimitFile};
+use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
+
+/// What can be set about a session.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// The restorer puts everything back this long after the begin, whatever this process is doing.
+    pub deadline: Duration,
+    /// How limits are written; `None` finds out, once a process.
+    pub method: Option<WriteMethod>,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self { deadline: Duration::from_mins(10), method: None }
+    }
+}
+
+/// Work on one cgroup's `memory.high` and `memory.max`, from [`Self::begin`] to [`Self::finish`].
+///
+/// Every value that is about to be written is on disk and with the restorer first, so whatever happens to this process
+/// leaves the files as found. Calls block; they are meant for a thread of their own, with a [`RestoreHandle`] elsewhere.
+/// Dropped without `finish`, everything is put back as after a crash.
+#[derive(Debug)]
+pub struct Session {
+    cgroup: Cgroup,
+    // Before the restorer: whoever raises in this process has ended when the restorer is let go.
+    raiser: Raiser,
+    restorer: Restorer,
+    journal: Journal,
+    shared: Arc<Shared>,
+    interrupt: Interrupt,
+    method: WriteMethod,
+    high: Target,
+    max: Target,
+    current: NumberFd,
+    reclaim: OwnedFd,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Target {
+    fd: LimitFd,
+    found: Limit,
+}
+
+impl Session {
+    /// What could not be had although it would make the work safer, for people.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// How `memory.max` is written here.
+    pub fn method(&self) -> WriteMethod {
+        self.method
+    }
+
+    /// What a file held at the begin.
+    pub fn found(&self, file: LimitFile) -> Limit {
+        self.target(file).found
+    }
+
+    /// The restorer's process id.
+    pub fn restorer_pid(&self) -> u32 {
+        self.restorer.pid()
+    }
+
+    /// A way to put files back from any thread.
+    pub fn restore_handle(&self) -> RestoreHandle {
+        self.raiser.handle().clone()
+    }
+
+    fn target(&self, file: LimitFile) -> &Target {
+        match file {
+            LimitFile::High => &self.high,
+            LimitFile::Max => &self.max,
+        }
+    }
+
+    /// Ends the work. The brake comes off if it is still on. `kept`: a committed limit stays; else it goes back as found
+    /// too, where a restore has not done so before.
+    ///
+    /// Fails with [`ActuateError::NotRestored`] where a file of ours could not be put back; the journal then stays for
+    /// [`recover`](super::recover). A cgroup that is gone, or a value of somebody else, is no failure.
+    pub fn finish(self, kept: bool) -> Result<(), ActuateError> {
+        let mut files = vec![LimitFile::High];
+        if !kept {
+            files.insert(0, LimitFile::Max);
+        }
+        for file in files {
+            let target = self.target(file);
+            let ours = self.shared.ours(file);
+            if ours == Ours::default() {
+                continue;
+            }
+            if let Settled::Failed(errno) = settle(&target.fd, ours, target.found) {
+                let what = format!("can't put {} back to {}: {}", file.name(), target.found, errno.desc());
+                // Dropped as after a crash: the restorer tries once more.
+                return Err(ActuateError::NotRestored { path: self.cgroup.absolute().into(), what });
+            }
+            self.shared.forget(file);
+        }
+        let Self { raiser, restorer, journal, .. } = self;
+        drop(raiser);
+        restorer.done();
+        journal.close()
+    }
+}
