@@ -212,6 +212,35 @@ fn our_own_writes_are_not_somebody_elses() {
     }
 }
 
+/// Also while the outcome of the restore is still on its way.
+#[test]
+fn our_own_restore_is_not_somebody_elses() {
+    let mut stepped = Stepped::stopped_in(State::Restoring, policy());
+    let new = stepped.found.0;
+    stepped.signal(&Signal::LimitWritten { file: LimitFile::High, new, writer_pid: 1 });
+    assert_eq!(stepped.into_end().0, Verdict::Committed);
+}
+
+/// What ended it first is the reason; what follows neither changes that nor restores anew.
+#[test]
+fn the_first_reason_stays_the_reason() {
+    let mut stepped = Stepped::stopped_in(State::Watching, policy());
+    stepped.signal(&Signal::Cancel);
+    let commands = stepped.actions.len();
+    let max = Limit::Bytes(Bytes::from_mib(300));
+    for signal in [
+        Signal::ProbeFailed,
+        Signal::OomKill { victim_pid: 1, own_limit: true },
+        Signal::LimitWritten { file: LimitFile::Max, new: max, writer_pid: 1 },
+        Signal::Cancel,
+        Signal::ReclaimBegin,
+    ] {
+        stepped.signal(&signal);
+    }
+    assert_eq!(stepped.actions.len(), commands);
+    assert_eq!(stepped.into_end().0, Verdict::RolledBack(Reason::Cancelled));
+}
+
 #[test]
 fn a_second_request_does_not_disturb_the_first() {
     for state in STATES.into_iter().chain([State::Restoring]) {
