@@ -3,12 +3,12 @@
 //! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only.
 
 mod actuate;
-
 mod cgroup;
 mod cli;
 mod guest;
 mod probe;
 mod process;
+mod shrink;
 
 use enforcer_vm_tests::case;
 
@@ -22,5 +22,7 @@ fn main() {
     cases.extend(cli::cases());
     cases.extend(cgroup::cases());
     cases.extend(probe::cases());
+    cases.extend(shrink::cases());
+    cases.extend(shrink::bench_cases());
     case::run(cases, smoke);
 }

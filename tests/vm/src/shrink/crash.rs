@@ -1,0 +1,125 @@
+//! `kill -9` of the command, in every state, with nobody to restart it.
+
+use super::races::{STATES, TO, TO_BYTES, in_state};
+use super::rig::{HIGH, MAX, MIB, QUICK, Rig, Spans};
+use crate::process::Other;
+use enforcer_vm_tests::case::{Case, Tier, nothing};
+use enforcer_vm_tests::workload::Workload;
+use nix::sys::signal::Signal;
+
+pub(super) fn cases() -> Vec<Case> {
+    let smoke = |name, run| Case { name, tier: Tier::Smoke, needs: nothing, run };
+    let full = |name, run| Case { name, tier: Tier::Full, needs: nothing, run };
+    vec![
+        smoke("shrink::kill_9_in_every_state_leaves_all_as_found", killed),
+        smoke("shrink::both_killed_is_settled_by_recover", both_killed),
+        full("shrink::both_killed_is_settled_by_the_next_shrink", next_shrink),
+        full("shrink::a_raise_after_the_crash_is_never_undone", raised_after),
+    ]
+}
+
+/// A state that is over soon: what is killed there may be on its way to the next.
+const COMMITTING: (&str, Spans) = ("committing", Spans { watch: "60s", ..QUICK });
+
+fn killed() {
+    for (state, spans) in STATES.into_iter().chain([COMMITTING]) {
+        let rig = Rig::new(state);
+        let (mut running, mut workload) = in_state(&rig, state, spans);
+        let restorer = Other::new(running.restorer());
+        if state == "watching" {
+            assert_eq!(rig.limits().0, TO_BYTES.to_string(), "nothing is lowered in {state}");
+        }
+        running.kill();
+        restorer.wait();
+        rig.assert_as_found();
+        assert!(workload.alive(), "{state}");
+        rig.assert_settled();
+    }
+}
+
+/// The command and its restorer die in `state`; neither can act for the other.
+fn leave(rig: &Rig, state: &str, spans: Spans) -> Workload {
+    let (mut running, workload) = in_state(rig, state, spans);
+    running.hold();
+    let restorer = Other::new(running.restorer());
+    restorer.signal(Signal::SIGKILL);
+    running.kill();
+    restorer.wait();
+    workload
+}
+
+fn both_killed() {
+    for (state, spans) in STATES {
+        let rig = Rig::new(state);
+        let mut workload = leave(&rig, state, spans);
+        let left = rig.limits();
+        match state {
+            "observing" => assert_eq!(left, (MAX.to_string(), HIGH.to_string())),
+            "watching" => assert_eq!(left.0, TO_BYTES.to_string()),
+            _ => assert_eq!(left.0, MAX.to_string()),
+        }
+        if state == "trial" || state == "watching" {
+            assert!(left.1.parse::<u64>().is_ok_and(|high| high < TO_BYTES), "{state}: {left:?}");
+        }
+        let (code, runs) = rig.recover();
+        assert_eq!(code, Some(0), "{runs}");
+        let files: Vec<_> = runs
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|run| run["files"].as_array())
+            .flatten()
+            .collect();
+        let restored = files.iter().filter(|file| file["result"] == "restored").count();
+        let expected = usize::from(left.0 != MAX.to_string()) + usize::from(left.1 != HIGH.to_string());
+        assert_eq!(restored, expected, "{state}: {runs}");
+        rig.assert_as_found();
+        assert!(workload.alive(), "{state}");
+        rig.assert_settled();
+    }
+}
+
+/// Nobody calls `enforcer recover`: the next shrink finds the leftover, and what it puts back is what it was.
+fn next_shrink() {
+    let rig = Rig::new("next");
+    let (state, spans) = STATES[3];
+    let mut workload = leave(&rig, state, spans);
+    assert_eq!(rig.limits().0, TO_BYTES.to_string());
+    let ended = rig.shrink(TO, QUICK, &[]);
+    ended.assert_committed();
+    assert_eq!(ended.certificate["previous_max"]["bytes"], MAX, "{}", ended.text);
+    assert_eq!(ended.certificate["previous_high"]["bytes"], HIGH, "{}", ended.text);
+    rig.assert_unharmed(TO_BYTES);
+    assert!(workload.alive());
+    rig.assert_settled();
+}
+
+fn raised_after() {
+    // Both are dead, somebody raises, then somebody recovers.
+    let rig = Rig::new("raised");
+    let (state, spans) = STATES[3];
+    let mut workload = leave(&rig, state, spans);
+    rig.group.write("memory.max", &(128 * MIB).to_string());
+    let (code, runs) = rig.recover();
+    assert_eq!(code, Some(0), "{runs}");
+    let superseded = runs[0]["files"].as_array().expect("a list").iter().find(|f| f["file"] == "memory.max");
+    assert_eq!(superseded.expect("of memory.max")["result"], "superseded", "{runs}");
+    assert_eq!(rig.limits(), ((128 * MIB).to_string(), HIGH.to_string()));
+    assert!(workload.alive());
+    rig.assert_settled();
+    drop(workload);
+
+    // The restorer lives, but somebody raises before it can act.
+    let rig = Rig::new("raised");
+    let (mut running, mut workload) = in_state(&rig, state, spans);
+    let restorer = Other::new(running.restorer());
+    restorer.signal(Signal::SIGSTOP);
+    running.kill();
+    rig.group.write("memory.max", "max");
+    restorer.signal(Signal::SIGCONT);
+    restorer.wait();
+    assert_eq!(rig.limits(), ("max".into(), HIGH.to_string()));
+    rig.assert_alive();
+    assert!(workload.alive());
+    rig.assert_settled();
+}

@@ -1,0 +1,139 @@
+//! What others do to the cgroup meanwhile.
+
+use super::rig::{HIGH, MAX, MIB, QUICK, Rig, Running, Spans, limit};
+use enforcer_vm_tests::case::{Case, Tier, nothing};
+use enforcer_vm_tests::scratch::Scratch;
+use enforcer_vm_tests::workload::Workload;
+use nix::sys::signal::Signal;
+
+pub(super) fn cases() -> Vec<Case> {
+    let smoke = |name, run| Case { name, tier: Tier::Smoke, needs: nothing, run };
+    let full = |name, run| Case { name, tier: Tier::Full, needs: nothing, run };
+    vec![
+        smoke("shrink::gone_in_every_state", gone),
+        full("shrink::a_raise_in_every_state_stays", raised),
+        full("shrink::another_ones_brake_stays", another_brake),
+        full("shrink::cancelled_in_every_state", cancelled),
+        full("shrink::a_second_shrink_is_refused", second),
+    ]
+}
+
+/// Every state that lasts, with the spans that make it last.
+pub(super) const STATES: [(&str, Spans); 4] = [
+    ("observing", Spans { observe: "60s", ..QUICK }),
+    ("reclaiming", Spans { trial: "60s", ..QUICK }),
+    ("trial", Spans { trial: "60s", ..QUICK }),
+    ("watching", Spans { watch: "60s", ..QUICK }),
+];
+/// With something to reclaim.
+pub(super) const LINE: &str = "cache --file /data/shrink-states --size 40Mi --anon 4Mi";
+pub(super) const TO: &str = "24Mi";
+pub(super) const TO_BYTES: u64 = 24 * MIB;
+
+/// A shrink in one of [`STATES`], and the workload.
+pub(super) fn in_state(rig: &Rig, state: &str, spans: Spans) -> (Running, Workload) {
+    let workload = Workload::run(&rig.group, LINE);
+    let mut running = rig.start(TO, spans);
+    running.reach(state);
+    if state == "trial" {
+        // It says so when it is about to lower it.
+        while rig.limits().1 == HIGH.to_string() {
+            std::thread::yield_now();
+        }
+    }
+    (running, workload)
+}
+
+fn gone() {
+    for (state, spans) in STATES {
+        let rig = Rig::new(state);
+        let (running, workload) = in_state(&rig, state, spans);
+        // Held, so that it can't see the cgroup without a process first, in which case it need not wait.
+        running.hold();
+        drop(workload);
+        let path = rig.group.path().to_owned();
+        rig.group.clear();
+        std::fs::remove_dir(&path).unwrap_or_else(|error| panic!("{state}: {error}"));
+        running.carry_on();
+        running.end().assert(1, "failed", "gone");
+        assert!(!path.exists());
+        rig.assert_settled();
+    }
+}
+
+fn raised() {
+    for (state, spans) in STATES {
+        let rig = Rig::new(state);
+        let (running, mut workload) = in_state(&rig, state, spans);
+        rig.group.write("memory.max", &(96 * MIB).to_string());
+        let ended = running.end();
+        let lowered = ended.passed("trial");
+        ended.assert(2, if lowered { "rolled_back" } else { "refused" }, "limit_written");
+        assert!(lowered || state != "watching", "{}", ended.text);
+        assert_eq!(rig.limits(), ((96 * MIB).to_string(), HIGH.to_string()), "{state}");
+        rig.assert_alive();
+        assert!(workload.alive());
+        rig.assert_settled();
+    }
+}
+
+/// Somebody else writes `memory.high` while ours is on.
+fn another_brake() {
+    for (state, spans) in [STATES[2], STATES[3]] {
+        let rig = Rig::new(state);
+        let (running, mut workload) = in_state(&rig, state, spans);
+        rig.group.write("memory.high", &(48 * MIB).to_string());
+        let ended = running.end();
+        ended.assert(2, "rolled_back", "limit_written");
+        assert_eq!(rig.limits(), (MAX.to_string(), (48 * MIB).to_string()), "{state}");
+        rig.assert_alive();
+        assert!(workload.alive());
+        rig.assert_settled();
+    }
+}
+
+fn cancelled() {
+    for (n, (state, spans)) in STATES.into_iter().enumerate() {
+        let rig = Rig::new(state);
+        let (running, mut workload) = in_state(&rig, state, spans);
+        running.signal(if n % 2 == 0 { Signal::SIGINT } else { Signal::SIGTERM });
+        let ended = running.end();
+        let verdict = if ended.passed("trial") { "rolled_back" } else { "refused" };
+        ended.assert(2, verdict, "cancelled");
+        rig.assert_as_found();
+        assert!(workload.alive());
+        rig.assert_settled();
+    }
+}
+
+/// Of the same cgroup, of the one above and of another container of the same pod.
+fn second() {
+    let node = Scratch::new("node");
+    let kubepods = node.child("kubepods");
+    let pods = ["pod1", "pod2"].map(|name| kubepods.child(name));
+    let rig = Rig::around(pods[0].child("container"));
+    let [sibling, other] = [pods[0].child("sibling"), pods[1].child("container")];
+    for group in [&rig.group, &sibling, &other, &pods[0]] {
+        limit(group);
+    }
+    let _workloads = [&sibling, &other].map(|group| Workload::run(group, "anon --size 4Mi"));
+    let (running, mut workload) = in_state(&rig, "trial", Spans { trial: "60s", ..QUICK });
+    for group in [&rig.group, &sibling, &pods[0]] {
+        let ended = rig.shrink_at(group.path(), "20Mi", QUICK, &[]);
+        assert_eq!(ended.code, Some(1), "{}", ended.text);
+        let says = format!("already in progress by pid {}", running.pid());
+        assert!(ended.text.contains(&says), "{}", ended.text);
+    }
+    // Another pod's is nobody's concern.
+    rig.shrink_at(other.path(), "20Mi", QUICK, &[]).assert_committed();
+    for group in [&sibling, &pods[0]] {
+        assert_eq!(group.limit("memory.max"), MAX.to_string());
+    }
+    running.signal(Signal::SIGINT);
+    running.end().assert(2, "rolled_back", "cancelled");
+    rig.assert_as_found();
+    assert!(workload.alive());
+    // And when it is over, the next may come.
+    rig.shrink_at(sibling.path(), "20Mi", QUICK, &[]).assert_committed();
+    rig.assert_settled();
+}

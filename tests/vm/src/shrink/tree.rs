@@ -1,0 +1,124 @@
+//! Cgroups that are not simply a container with a process: each has a defined answer.
+
+use super::rig::{MIB, QUICK, Rig, Spans, limit};
+use enforcer_vm_tests::case::{Case, Tier, nothing};
+use enforcer_vm_tests::scratch::Scratch;
+use enforcer_vm_tests::workload::Workload;
+
+pub(super) fn cases() -> Vec<Case> {
+    let smoke = |name, run| Case { name, tier: Tier::Smoke, needs: nothing, run };
+    let full = |name, run| Case { name, tier: Tier::Full, needs: nothing, run };
+    vec![
+        smoke("shrink::a_pod_counts_what_is_below_it", nested),
+        full("shrink::what_a_child_protects_is_in_the_floor", protected),
+        full("shrink::a_frozen_cgroup_is_refused", frozen),
+        full("shrink::frozen_in_trial_is_taken_back", frozen_midway),
+        full("shrink::an_empty_cgroup_needs_no_window", empty),
+        full("shrink::an_ancestor_with_the_tighter_limit_is_named", tighter),
+        full("shrink::a_kill_below_for_its_own_limit_is_told_apart", kill_below),
+    ]
+}
+
+fn nested() {
+    let rig = Rig::new("pod");
+    let containers = ["first", "second"].map(|name| rig.group.child(name));
+    let mut workloads = [0, 1].map(|n: usize| Workload::run(&containers[n], "anon --size 12Mi"));
+    containers[0].write("memory.max", &(32 * MIB).to_string());
+    let refused = rig.shrink("20Mi", QUICK, &[]);
+    refused.assert(2, "refused", "below_safe_minimum");
+    assert!(refused.term("anon") >= 24 * MIB, "{}", refused.text);
+    rig.assert_as_found();
+    rig.shrink("40Mi", QUICK, &[]).assert_committed();
+    rig.assert_unharmed(40 * MIB);
+    assert_eq!(containers[0].limit("memory.max"), (32 * MIB).to_string());
+    assert_eq!(containers[1].limit("memory.max"), "max");
+    assert!(workloads.iter_mut().all(Workload::alive));
+}
+
+fn protected() {
+    let rig = Rig::new("protected");
+    let container = rig.group.child("container");
+    container.write("memory.min", &(24 * MIB).to_string());
+    let _workload = Workload::run(&container, "cache --file /data/shrink-protected --size 32Mi --anon 2Mi");
+    let refused = rig.shrink("20Mi", QUICK, &[]);
+    refused.assert(2, "refused", "below_safe_minimum");
+    let found = refused.term("protected");
+    assert!((16 * MIB..=24 * MIB).contains(&found), "{found}: {}", refused.text);
+    rig.assert_as_found();
+    // Without the protection the same cache is no reason.
+    container.write("memory.min", "0");
+    rig.shrink("20Mi", QUICK, &[]).assert_committed();
+    rig.assert_unharmed(20 * MIB);
+}
+
+fn freeze(rig: &Rig, on: bool) {
+    rig.group.write("cgroup.freeze", if on { "1" } else { "0" });
+    while rig.group.counter("cgroup.events", "frozen") != u64::from(on) {
+        std::thread::yield_now();
+    }
+}
+
+fn frozen() {
+    let rig = Rig::new("frozen");
+    let _workload = Workload::run(&rig.group, "anon --size 8Mi");
+    freeze(&rig, true);
+    rig.shrink("32Mi", QUICK, &[]).assert(2, "refused", "frozen");
+    rig.assert_as_found();
+    assert_eq!(rig.group.counter("cgroup.events", "frozen"), 1, "it was thawed");
+    freeze(&rig, false);
+    rig.shrink("32Mi", QUICK, &[]).assert_committed();
+    rig.assert_unharmed(32 * MIB);
+}
+
+fn frozen_midway() {
+    let rig = Rig::new("midway");
+    let _workload = Workload::run(&rig.group, "anon --size 8Mi");
+    let mut running = rig.start("32Mi", Spans { trial: "60s", ..QUICK });
+    running.reach("trial");
+    freeze(&rig, true);
+    running.end().assert(2, "rolled_back", "frozen");
+    rig.assert_as_found();
+}
+
+fn empty() {
+    let rig = Rig::new("empty");
+    // A day: nobody is there whom a window could show.
+    let ended = rig.shrink("4Mi", Spans { observe: "24h", trial: "24h", watch: "24h" }, &[]);
+    ended.assert_committed();
+    assert!(ended.notes().contains("no process lives in the cgroup"), "{}", ended.notes());
+    rig.assert_unharmed(4 * MIB);
+}
+
+fn tighter() {
+    let pod = Scratch::new("pod");
+    let rig = Rig::around(pod.child("container"));
+    limit(&rig.group);
+    pod.write("memory.max", &(24 * MIB).to_string());
+    let _workload = Workload::run(&rig.group, "anon --size 8Mi");
+    let ended = rig.shrink("32Mi", QUICK, &[]);
+    ended.assert_committed();
+    let name = pod.path().file_name().and_then(|name| name.to_str()).expect("a name");
+    let note = format!("{name} has the tighter limit: memory.max {}", 24 * MIB);
+    assert!(ended.notes().contains(&note), "{}", ended.notes());
+    rig.assert_unharmed(32 * MIB);
+    assert_eq!(pod.limit("memory.max"), (24 * MIB).to_string());
+}
+
+/// A child that dies of its own limit during a trial is no reason to take the parent's shrink back.
+fn kill_below() {
+    let rig = Rig::new("below");
+    let [calm, tight] = ["calm", "tight"].map(|name| rig.group.child(name));
+    tight.write("memory.max", &(4 * MIB).to_string());
+    let mut workload = Workload::run(&calm, "anon --size 8Mi");
+    let mut running = rig.start("32Mi", Spans { trial: "4s", ..QUICK });
+    running.reach("trial");
+    let mut victim = Workload::launch(enforcer_vm_tests::workload::PROGRAM, &tight, "anon --size 16Mi");
+    victim.wait();
+    assert_eq!(tight.kills(), 1);
+    let ended = running.end();
+    ended.assert_committed();
+    assert!(ended.notes().contains("was killed for another cgroup's limit"), "{}", ended.notes());
+    assert_eq!(rig.limits().0, (32 * MIB).to_string());
+    assert_eq!(rig.group.kills(), 0);
+    assert!(workload.alive());
+}
