@@ -201,7 +201,7 @@ fn swap() -> impl Strategy<Value = u64> {
 const ROUNDING: u64 = PAGE_SIZE;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Never under what really stays.
     #[test]

@@ -28,7 +28,7 @@ fn growth() -> impl Strategy<Value = Bytes> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 800, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The safe minimum is let in, and one page less is not.
     #[test]

@@ -106,7 +106,7 @@ fn run(ops: &[Op], high: Option<u64>) -> Record {
 
 fn config() -> ProptestConfig {
     let base = ProptestConfig::default();
-    ProptestConfig { cases: 1_000, failure_persistence: None, max_global_rejects: 20_000, ..base }
+    ProptestConfig { cases: 500, failure_persistence: None, max_global_rejects: 20_000, ..base }
 }
 
 fn present_high() -> impl Strategy<Value = Option<u64>> {
