@@ -5,6 +5,7 @@ use enforcer_gate::{Bytes, Limit, Micros, Sample};
 use enforcer_vm_tests::{
     case::{Case, Tier, at_least, nothing},
     scratch::{MOUNT, Scratch},
+    swap::{self, Swap},
     workload::Workload,
 };
 use nix::mount::{MsFlags, mount};
@@ -35,6 +36,12 @@ pub(crate) fn cases() -> Vec<Case> {
             tier: Tier::Smoke,
             needs: || at_least(6, 7),
             run: hugetlb_is_counted_where_it_is_charged,
+        },
+        Case {
+            name: "cgroup::swap_room_is_what_is_left",
+            tier: Tier::Full,
+            needs: swap::needed,
+            run: swap_room_is_what_is_left,
         },
     ]
 }
@@ -297,4 +304,24 @@ fn hugetlb_is_counted_where_it_is_charged() {
         }
     }
     fs::write("/proc/sys/vm/nr_hugepages", "0").unwrap();
+}
+
+fn swap_room_is_what_is_left() {
+    let pod = Scratch::new("swap");
+    let container = pod.child("container");
+    let _anon = Workload::run(&container, "anon --size 40Mi");
+    assert_eq!(sample(&container).swap.free, Bytes::ZERO);
+    let swap = Swap::on(64 << 20);
+    let free = || sample(&container).swap.free.get();
+    assert!((60 * MIB..=64 * MIB).contains(&free()), "{}", free());
+    container.write("memory.swap.max", "24M");
+    assert_eq!(free(), 24 * MIB);
+    container.write("memory.reclaim", "8M");
+    let used = || container.limit("memory.swap.current").parse::<u64>().unwrap();
+    assert!(used() >= 6 * MIB, "{}", used());
+    assert_about(free(), 24 * MIB - used());
+    // The pod has swapped as much as its container, and may swap less.
+    pod.write("memory.swap.max", "16M");
+    assert_about(free(), 16 * MIB - used());
+    drop(swap);
 }

@@ -3,4 +3,5 @@
 
 pub mod case;
 pub mod scratch;
+pub mod swap;
 pub mod workload;
