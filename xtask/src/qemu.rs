@@ -4,9 +4,10 @@ use crate::kernels::Unpacked;
 use std::path::Path;
 use std::process::Command;
 
-/// The guest's kernel command line. An oops ends the guest: its log is then shown.
+/// The guest's kernel command line. An oops ends the guest: its log is then shown. `no_timer_check`: on a busy
+/// machine the emulated timer is late enough for the kernel to think that it is not connected, and to panic.
 const APPEND: &str = "console=ttyS0 panic=-1 oops=panic quiet nokaslr mitigations=off cgroup_no_v1=all psi=1 \
-     lsm=landlock,yama,bpf audit=0 tsc=reliable net.ifnames=0 cryptomgr.notests \
+     lsm=landlock,yama,bpf audit=0 tsc=reliable no_timer_check net.ifnames=0 cryptomgr.notests \
      initcall_blacklist=jent_mod_init,load_system_certificate_list";
 
 /// What differs from guest to guest.

@@ -42,6 +42,9 @@ impl Session {
     /// A killed run's leftover that is in the way is settled first, as [`recover`](crate::actuate::recover) does. Fails with
     /// [`ActuateError::InProgress`] where a living one is, and with [`ActuateError::StateDir`] where no journal can be kept.
     pub fn begin(cgroup: &Cgroup, state: &StateDir, options: &SessionOptions) -> Result<Self, ActuateError> {
+        if cgroup.file_optional("memory.max")?.is_none() {
+            return Err(cgroup.why_no_memory().into());
+        }
         let mut notes = Vec::new();
         let journal = claim(cgroup, state, &mut notes)?;
         match Self::prepare(cgroup, &journal, options, &mut notes) {
@@ -143,4 +146,39 @@ fn is_inside(cgroup: &Cgroup) -> bool {
     let Ok(text) = std::fs::read_to_string("/proc/self/cgroup") else { return false };
     let own = text.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
     !cgroup.is_root() && Path::new(own).starts_with(cgroup.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::fixture::Fixture;
+
+    #[test]
+    fn a_cgroup_without_limits_says_so_and_leaves_nothing() {
+        let tree = Fixture::new();
+        tree.cgroup("a");
+        tree.remove("a/memory.max");
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let begun = Session::begin(&tree.open("a").unwrap(), &state, &SessionOptions::default());
+        let error = begun.unwrap_err();
+        assert!(matches!(error, ActuateError::Cgroup(CgroupError::NoMemoryFiles { .. })), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// A restorer that is another program ends at once or never says that it is ready: here the test runner, which takes
+    /// the hidden argument for a filter that fits no test.
+    #[test]
+    fn a_program_that_does_not_serve_as_restorer_is_told_so() {
+        let tree = Fixture::new();
+        tree.cgroup("a");
+        tree.write("a/memory.reclaim", "");
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let options = SessionOptions { method: Some(WriteMethod::NonBlocking), ..SessionOptions::default() };
+        let error = Session::begin(&tree.open("a").unwrap(), &state, &options).unwrap_err().to_string();
+        assert!(error.contains("run_restorer_if_asked"), "{error}");
+        assert_eq!(state.journals().unwrap().len(), 0);
+        assert_eq!(tree.read("a/memory.max"), "max\n");
+    }
 }
