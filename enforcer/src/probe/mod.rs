@@ -36,6 +36,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use tokio::io::unix::AsyncFd;
 
+/// Bytes that the smallest record takes in the ring buffer, the kernel's head of 8 included.
+const RING_RECORD_MIN: u32 = 40;
+
 /// The kernel programs, attached; dropping it detaches them.
 pub struct Probe {
     object: Object,
@@ -44,6 +47,7 @@ pub struct Probe {
     drops: PerCpuArray<MapData, u64>,
     costs: PerCpuArray<MapData, CpuCost>,
     watched_max: u32,
+    ring_records_max: u32,
     hooks: Vec<HookStatus>,
     attached: BTreeSet<Program>,
     /// The ring buffer's descriptor in tokio's reactor; made at the first wait.
@@ -89,6 +93,7 @@ impl Probe {
             drops,
             costs,
             watched_max: options.watched_max,
+            ring_records_max: options.ring_bytes / RING_RECORD_MIN,
             hooks,
             attached,
             ready: None,
@@ -132,14 +137,16 @@ impl Probe {
         Some(Event::decode(&entry).map_err(ProbeError::from))
     }
 
-    /// Hands out every event that is there, without waiting. What is not a record is returned as an error
-    /// after the rest was handed out.
+    /// Hands out the events that are there, without waiting; at most as many as the ring buffer can hold, so
+    /// that it ends however fast new ones come. What is not a record is returned as an error after the rest
+    /// was handed out.
     pub fn drain(&mut self, mut each: impl FnMut(Event)) -> Result<(), ProbeError> {
         let mut result = Ok(());
-        while let Some(next) = self.try_next() {
-            match next {
-                Ok(event) => each(event),
-                Err(error) => result = Err(error),
+        for _ in 0..self.ring_records_max {
+            match self.try_next() {
+                Some(Ok(event)) => each(event),
+                Some(Err(error)) => result = Err(error),
+                None => break,
             }
         }
         result
@@ -265,4 +272,15 @@ pub fn verify(options: &ProbeOptions) -> Result<Vec<Verified>, ProbeError> {
             Verified { program: attachment.program, point: attachment.point, result }
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_record_is_known() {
+        let smallest = Kind::ALL.iter().map(|kind| kind.size()).min().expect("there are kinds");
+        assert_eq!(smallest + 8, RING_RECORD_MIN as usize);
+    }
 }
