@@ -113,3 +113,53 @@ pub(super) fn limit(limit: Limit) -> String {
         Limit::Max => "max".into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cli::json,
+        trace::{Kind, fixture, replay},
+    };
+    use enforcer_gate::{PressureKiller, Reason, Verdict};
+    use std::{convert::Infallible, ffi::OsStr, os::unix::ffi::OsStrExt as _};
+
+    fn committed() -> Certificate {
+        let entries = (2..).zip(fixture::shrink()).map(Ok::<_, Infallible>);
+        replay(&fixture::header(Kind::Shrink), entries).expect("replays").certificate.expect("an end")
+    }
+
+    #[test]
+    fn people_find_what_they_look_for() {
+        let text = render(Path::new("a/b"), &committed());
+        for line in [
+            "a/b: 128Mi -> 64Mi\n",
+            "  verdict       committed\n",
+            "  memory.high   max as found; brake 60Mi\n",
+            "  stall added   some 0us of 2s, full 0us of 1s (budget)\n",
+            "  events        none\n",
+            "    anon         20Mi  20Mi  anonymous memory that swap can't take\n",
+            "  = floor        20Mi  20Mi  what stays, whatever reclaim does\n",
+            "  headroom at 64Mi (the greatest counts)\n",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in {text}");
+        }
+        assert!(!text.contains("hugetlb"), "a term of nothing is left out: {text}");
+    }
+
+    #[test]
+    fn hostile_names_reach_neither_terminal_nor_script() {
+        let hostile = "\u{1b}[2J\u{7}\r\n\u{202e}\u{9b}\"\\".repeat(500);
+        let mut certificate = committed();
+        certificate.notes = vec![hostile.clone()];
+        let killer = PressureKiller { pid: 1, comm: hostile.clone(), cgroup: hostile.clone() };
+        certificate.verdict = Verdict::Refused(Reason::PressureKiller(killer));
+        let raw = OsStr::from_bytes(b"\xff\x1b[2J\n");
+        let text = render(Path::new(raw), &certificate);
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{text:?}");
+        assert!(text.lines().all(|line| line.len() < 1200), "{text}");
+        let script = json::line(&certificate);
+        assert!(script.trim_end().bytes().all(|byte| (0x20..0x7f).contains(&byte)));
+        assert_eq!(serde_json::from_str::<Certificate>(&script).expect("is JSON"), certificate);
+    }
+}

@@ -20,16 +20,17 @@ const COMM_BYTES_MAX: u64 = 64;
 
 /// The first program found that kills, or may kill, when `cgroup` or one of its ancestors is under memory
 /// pressure: a process outside `cgroup` that holds a PSI trigger (a descriptor for writing on their
-/// `memory.pressure`), or one of those known to act on what they read. This process is left out.
+/// `memory.pressure`), or one of those known to act on what they read. Processes of this very program are left out: they kill nobody.
 ///
 /// A program in a container that watches its own pressure, to give memory back, is none. What one with a trigger
 /// does when it fires can't be seen from outside, so a mere monitor counts as well.
 pub fn pressure_killer(cgroup: &Cgroup) -> Result<Option<PressureKiller>, CgroupError> {
     let watched = watched(cgroup)?;
     let inside: BTreeSet<u32> = members(cgroup)?;
+    let ours = executable(std::process::id());
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().take(PROCESSES_MAX);
     for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
-        if pid == std::process::id() || inside.contains(&pid) {
+        if inside.contains(&pid) || executable(pid) == ours {
             continue;
         }
         let comm = comm(pid);
@@ -66,6 +67,12 @@ fn members(cgroup: &Cgroup) -> Result<BTreeSet<u32>, CgroupError> {
     let mut buffer = vec![0; 1 << 20];
     let text = file.read(&mut buffer)?;
     Ok(String::from_utf8_lossy(text).lines().filter_map(|line| line.parse().ok()).collect())
+}
+
+/// The file that a process runs; `None` for a kernel thread and a process that has ended.
+fn executable(pid: u32) -> Option<(u64, u64)> {
+    let file = stat(format!("/proc/{pid}/exe").as_str()).ok()?;
+    Some((file.st_dev, file.st_ino))
 }
 
 fn comm(pid: u32) -> String {

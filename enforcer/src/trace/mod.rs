@@ -5,7 +5,7 @@
 //! [`Reader`] and [`Writer`] move lines; [`replay`] and [`rehearse`] drive a gate with what was read.
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod format;
 mod reader;
 mod rehearse;

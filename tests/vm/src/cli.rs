@@ -28,6 +28,9 @@ pub(crate) fn cases() -> Vec<Case> {
         full("cli::a_recording_ends_with_its_cgroup", record_gone),
         full("cli::hostile_names_are_escaped", hostile_names),
         smoke("cli::pressure_killers_are_found", killers),
+        full("cli::a_pressure_killer_is_refused_by_name", killer_refused),
+        full("cli::a_dry_run_changes_nothing", dry_run),
+        full("cli::a_shrink_can_be_read_by_people", readable),
     ]
 }
 
@@ -247,4 +250,77 @@ fn killers() {
     drop(killer);
     assert_eq!(found(), None);
     drop(inside);
+}
+
+/// Short, for workloads that do not change; the budget as wide as emulation is slow.
+const QUICK: [&str; 4] = ["--observe=600ms", "--window=1s", "--watch=600ms", "--budget=3s"];
+
+fn shrink(cgroup: &Scratch, words: &[&str]) -> Answer {
+    let state_dir = std::env::temp_dir().join("cli-state");
+    let options =
+        [OsStr::new("shrink"), cgroup.path().as_os_str(), OsStr::new("--state-dir"), state_dir.as_os_str()];
+    enforcer(options.into_iter().chain(QUICK.iter().chain(words).map(OsStr::new)))
+}
+
+/// The limit is this, no brake is on, and nothing was killed.
+fn unharmed(cgroup: &Scratch, max: u64) {
+    assert_eq!((cgroup.limit("memory.max"), cgroup.limit("memory.high")), (max.to_string(), "max".into()));
+    assert_eq!(cgroup.counter("memory.events", "oom_kill"), 0);
+}
+
+fn killer_refused() {
+    let pod = without_swap("killer");
+    let container = pod.child("container");
+    let beside = pod.child("beside");
+    container.write("memory.max", "64M");
+    let mut workload = Workload::run(&container, "anon --size 8Mi");
+    let killer = Workload::run(&beside, &format!("pressure-killer --watch {}", pod.path().display()));
+    let answer = shrink(&container, &["--to=32Mi", "--json"]);
+    let certificate = &json(&answer.out)["certificate"];
+    assert_eq!((answer.code, &certificate["verdict"]), (Some(2), &Value::from("refused")), "{certificate}");
+    assert_eq!(certificate["reason"]["pressure_killer"]["pid"], killer.pid(), "{certificate}");
+    unharmed(&container, 64 * MIB);
+    let answer = shrink(&container, &["--to=32Mi", "--json", "--allow-pressure-killer"]);
+    let certificate = &json(&answer.out)["certificate"];
+    assert_eq!((answer.code, &certificate["verdict"]), (Some(0), &Value::from("committed")), "{certificate}");
+    assert!(certificate["notes"].to_string().contains("allowed by policy"), "{certificate}");
+    assert!(workload.alive());
+}
+
+fn dry_run() {
+    let cgroup = without_swap("dry");
+    cgroup.write("memory.max", "64M");
+    let _workload = Workload::run(&cgroup, "anon --size 16Mi");
+    let answer = shrink(&cgroup, &["--to=32Mi", "--dry-run", "--json"]);
+    assert_eq!(
+        (answer.code, &json(&answer.out)["certificate"]["verdict"]),
+        (Some(0), &Value::from("feasible"))
+    );
+    let answer = shrink(&cgroup, &["--to=8Mi", "--dry-run", "--json"]);
+    assert_eq!(
+        (answer.code, &json(&answer.out)["certificate"]["verdict"]),
+        (Some(2), &Value::from("refused"))
+    );
+    unharmed(&cgroup, 64 * MIB);
+    assert_eq!(cgroup.counter("memory.stat", "pgsteal"), 0);
+}
+
+fn readable() {
+    let cgroup = without_swap("readable");
+    cgroup.write("memory.max", "64M");
+    let _workload = Workload::run(&cgroup, "anon --size 16Mi");
+    let answer = shrink(&cgroup, &["--to", "33000000"]);
+    assert_eq!(answer.code, Some(0), "{} {}", answer.out, answer.err);
+    unharmed(&cgroup, 32_997_376);
+    assert!(
+        answer.err.contains("33000000 bytes are rounded down to whole pages: 32997376"),
+        "{}",
+        answer.err
+    );
+    for state in ["observing", "trial", "watching"] {
+        assert!(answer.err.contains(&format!("s] {state}")), "{state}: {}", answer.err);
+    }
+    for part in ["verdict", "committed", "safe minimum", "floor", "headroom", "stall added", "states"] {
+        assert!(answer.out.contains(part), "{part}: {}", answer.out);
+    }
 }

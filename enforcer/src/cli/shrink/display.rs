@@ -43,6 +43,8 @@ impl Display {
     /// What to print now, if anything.
     pub(super) fn update(&mut self, now: Instant, progress: &Progress) -> Option<String> {
         let begun = *self.begun.get_or_insert(now);
+        // Before the first reading there is nothing to show.
+        progress.previous_max?;
         let changed = self.shown.is_none_or(|(state, _)| state != progress.state);
         let due = self.shown.is_none_or(|(_, at)| now.since(at) >= self.mode.every());
         if self.mode == Mode::Off || !(changed || due) {
@@ -156,6 +158,16 @@ mod tests {
         assert!(shown(100, State::Observing).starts_with("\r\u{1b}[K["));
         assert!(shown(110, State::Trial).starts_with("\n["));
         assert_eq!(display.end(), "\n");
+    }
+
+    #[test]
+    fn nothing_is_shown_before_the_first_reading() {
+        let mut display = Display::new(Mode::Lines);
+        let blind = Progress { previous_max: None, ..progress(State::Observing) };
+        assert_eq!(display.update(at(0), &blind), None);
+        assert!(
+            display.update(at(100), &progress(State::Observing)).expect("the first").starts_with("[  0.1s]")
+        );
     }
 
     #[test]
