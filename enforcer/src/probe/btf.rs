@@ -7,11 +7,16 @@ use super::places::{Place, place};
 use super::summary::Summary;
 use btf_rs::{Btf, BtfType, Type};
 use enforcer_abi::Field;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
 /// Where a kernel built with `CONFIG_DEBUG_INFO_BTF` shows its types.
 pub(crate) const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// A kernel's types take some 5 MB; what is longer is cut off, and then refused as malformed.
+const BTF_BYTES_MAX: u64 = 256 << 20;
 
 /// Nesting of members, and of typedefs and qualifiers, that is followed.
 const DEPTH_MAX: usize = 16;
@@ -28,13 +33,20 @@ pub(crate) fn running_kernel() -> Result<Summary, ProbeError> {
 
 /// Reads a BTF file.
 pub(crate) fn read(path: &Path) -> Result<Summary, ProbeError> {
-    let btf = Btf::from_file(path).map_err(|error| match error {
+    let btf = parse(path).map_err(|error| match error {
         btf_rs::Error::IO(source) if source.kind() == std::io::ErrorKind::NotFound => {
             ProbeError::NoBtf { path: path.into() }
         }
         source => ProbeError::Btf { path: path.into(), source },
     })?;
     Ok(summarize(&btf))
+}
+
+/// Read whole first: parsing asks for its place in the file at each of 100,000 types, a system call each.
+fn parse(path: &Path) -> Result<Btf, btf_rs::Error> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(BTF_BYTES_MAX).read_to_end(&mut bytes)?;
+    Btf::from_bytes(&bytes)
 }
 
 /// Looks up everything that a hook asks about.

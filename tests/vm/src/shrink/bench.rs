@@ -20,7 +20,9 @@ fn bench(words: &[&str]) -> Value {
     let output = Command::new(BENCH).args(words).stdin(Stdio::null()).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
-    println!("{text}{error}");
+    for line in text.lines().filter(|line| !line.starts_with("RESULT ")) {
+        println!("{line}");
+    }
     assert!(output.status.success(), "{words:?}: {}\n{text}{error}", output.status);
     let result = text.lines().find_map(|line| line.strip_prefix("RESULT ")?.split_once(' '));
     let (_, json) = result.unwrap_or_else(|| panic!("no result: {text}"));
