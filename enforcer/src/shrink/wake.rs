@@ -3,6 +3,7 @@
 use super::ShrinkError;
 use crate::cgroup::{Cgroup, PressureTrigger, Stall};
 use enforcer_gate::{Micros, Signal};
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use std::os::fd::{AsRawFd, OwnedFd};
 use tokio::io::Interest;
@@ -45,7 +46,7 @@ impl Wakeups {
             Some(()) = self.interrupt.recv() => Ok(Signal::Cancel),
             Some(()) = self.terminate.recv() => Ok(Signal::Cancel),
             ready = pressed(self.pressure.as_ref()) => ready.map(|()| Signal::Pressure),
-            ready = changed(&self.events) => ready.map(|()| Signal::EventsChanged),
+            signal = changed(&self.events) => signal,
         }
     }
 }
@@ -70,13 +71,18 @@ async fn pressed(trigger: Option<&AsyncFd<PressureTrigger>>) -> Result<(), Shrin
     }
 }
 
-async fn changed(events: &AsyncFd<OwnedFd>) -> Result<(), ShrinkError> {
+async fn changed(events: &AsyncFd<OwnedFd>) -> Result<Signal, ShrinkError> {
     let mut guard =
         events.ready(Interest::PRIORITY).await.map_err(ShrinkError::io("wait for memory.events.local"))?;
     // kernfs reports readiness until the file is read again (fs/kernfs/file.c, kernfs_generic_poll).
     let mut buffer = [0_u8; 512];
-    nix::sys::uio::pread(guard.get_inner(), &mut buffer, 0)
-        .map_err(|errno| ShrinkError::io("read memory.events.local")(errno.into()))?;
-    guard.clear_ready();
-    Ok(())
+    match nix::sys::uio::pread(guard.get_inner(), &mut buffer, 0) {
+        Ok(_) => {
+            guard.clear_ready();
+            Ok(Signal::EventsChanged)
+        }
+        // Its removal wakes too.
+        Err(Errno::ENODEV) => Ok(Signal::Gone),
+        Err(errno) => Err(ShrinkError::io("read memory.events.local")(errno.into())),
+    }
 }
