@@ -264,3 +264,53 @@ fn a_reader_that_has_gone_is_no_panic() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
 }
+
+/// A trace of this repository, recorded on a real kernel by `traces/record.sh`.
+fn recorded(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces").join(name)
+}
+
+#[test]
+fn real_shrinks_come_out_the_same() {
+    for (name, verdict) in [("committed", "committed"), ("refused", "refused"), ("rolled-back", "rolled_back")] {
+        let trace = recorded(&format!("{name}.trace"));
+        let answer = enforcer([OsStr::new("replay"), trace.as_os_str(), OsStr::new("--json")]);
+        assert_eq!(answer.code, 0, "{name}: {} {}", answer.out, answer.err);
+        let report = json(&answer.out);
+        assert_eq!(report["commands"]["diverged"], 0, "{name}: {report}");
+        assert_eq!(report["certificate"]["verdict"], verdict, "{name}: {report}");
+        let text = enforcer([OsStr::new("replay"), trace.as_os_str()]);
+        assert!(text.out.contains(" commands the same, 0 not\n"), "{name}: {}", text.out);
+    }
+}
+
+#[test]
+fn a_changed_trace_diverges_on_its_line() {
+    let text = std::fs::read_to_string(recorded("committed.trace")).expect("is there");
+    let line = text.lines().position(|line| line.contains("\"commit\"")).expect("a commit") + 1;
+    let path = scratch("changed").join("trace");
+    std::fs::write(&path, text.replace("\"commit\":{\"max\":26214400", "\"commit\":{\"max\":4096")).expect("writes");
+    let answer = enforcer([OsStr::new("replay"), path.as_os_str()]);
+    assert_eq!(answer.code, 1, "{} {}", answer.out, answer.err);
+    assert!(answer.out.contains(&format!("  line {line}: recorded Command")), "{}", answer.out);
+}
+
+#[test]
+fn real_readings_are_rehearsed() {
+    let trace = recorded("bursts.trace");
+    let ask = |to: &str| {
+        let words = ["--to", to, "--window=1500ms", "--json"].map(OsStr::new);
+        let answer = enforcer([OsStr::new("replay"), trace.as_os_str()].into_iter().chain(words));
+        (answer.code, json(&answer.out))
+    };
+    // 8 MiB at rest and 24 MiB in the bursts, which the readings catch.
+    let (code, report) = ask("16Mi");
+    assert_eq!((code, &report["certificate"]["verdict"]), (2, &Value::from("refused")), "{report}");
+    let safe = report["certificate"]["safe_minimum"].as_u64().expect("a number");
+    assert!((24 << 20..40 << 20).contains(&safe), "{report}");
+    assert_eq!(ask(&safe.to_string()).0, 0, "the safe minimum itself is let in");
+    let words = ["--to", "40Mi", "--window=1h"].map(OsStr::new);
+    let answer = enforcer([OsStr::new("replay"), trace.as_os_str()].into_iter().chain(words));
+    assert_eq!(answer.code, 64);
+    assert!(answer.err.contains("the trace is too short: it covers "), "{}", answer.err);
+}
