@@ -97,10 +97,10 @@ impl Header {
 
     /// Reads a header; the second value seeds the records' checksums.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Self, u32), HeaderError> {
-        let bytes = bytes.get(..HEADER_BYTES).ok_or(HeaderError::Damaged)?;
-        if bytes[..8] != MAGIC {
+        if !bytes.starts_with(&MAGIC) {
             return Err(HeaderError::Foreign);
         }
+        let bytes = bytes.get(..HEADER_BYTES).ok_or(HeaderError::Damaged)?;
         let version = u32_at(bytes, 8);
         if version != VERSION {
             return Err(HeaderError::Version(version));

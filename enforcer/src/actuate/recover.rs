@@ -7,7 +7,7 @@ use super::{
     overlap::overlap,
     record::{Header, Record, records},
     settle::{Ours, Settled, settle},
-    state_dir::{JournalFile, boot_id},
+    state_dir::{JOURNAL_COUNT_MAX, JournalFile, boot_id},
 };
 use crate::cgroup::{Cgroup, Mount, shown};
 use enforcer_gate::{CgroupId, Limit, LimitFile};
@@ -94,53 +94,58 @@ pub fn recover(state: &StateDir) -> Vec<Recovered> {
     recover_where(state, &Mount::discover().map(Arc::new).map_err(|error| error.to_string()))
 }
 
-/// As [`recover`], for runs that `on` is in the way of, or that are in its way.
-pub(super) fn recover_overlapping(files: Vec<JournalFile>, on: &Cgroup) -> Vec<Recovered> {
+/// As [`recover`], of one journal, if its run is in the way of `on`, or `on` is in its way.
+pub(super) fn recover_overlapping(file: JournalFile, on: &Cgroup) -> Option<Recovered> {
     let mount = Ok(Arc::clone(on.mount()));
-    settle_files(files, &mount, |header| overlap(&header.path, on.path()) || header.cgroup == on.id())
+    settle_file(file, &mount, |header| overlap(&header.path, on.path()) || header.cgroup == on.id())
 }
 
 fn recover_where(state: &StateDir, mount: &Result<Arc<Mount>, String>) -> Vec<Recovered> {
     let list = state.lock().and_then(|lock| Ok((lock, state.journals()?)));
-    match list {
-        Ok((_lock, files)) => settle_files(files, mount, |_| true),
-        Err(error) => vec![Recovered {
-            journal: state.path().into(),
-            cgroup: PathBuf::new(),
-            id: CgroupId::ZERO,
-            pid: 0,
-            result: RecoveredRun::Failed(error.to_string()),
-        }],
-    }
-}
-
-fn settle_files(
-    files: Vec<JournalFile>,
-    mount: &Result<Arc<Mount>, String>,
-    wanted: impl Fn(&Header) -> bool,
-) -> Vec<Recovered> {
-    let mut all = Vec::new();
-    for file in files {
-        let journal = file.path.clone();
-        match Header::decode(&file.bytes) {
-            Ok((header, seed)) if wanted(&header) => {
-                let (cgroup, id, pid) = (header.path.clone(), header.cgroup, header.pid);
-                let result = match settle_run(file, &header, seed, mount) {
-                    Ok(Some(result)) => result,
-                    Ok(None) => continue,
-                    Err(error) => RecoveredRun::Failed(error.to_string()),
-                };
-                all.push(Recovered { journal, cgroup, id, pid, result });
-            }
-            Ok(_) => {}
-            // A living owner wrote it whole before it got its name, so nobody lives who could mend it.
-            Err(why) => {
-                let result = move_aside(&journal, &why.to_string());
-                all.push(Recovered { journal, cgroup: PathBuf::new(), id: CgroupId::ZERO, pid: 0, result });
-            }
-        }
+    let (_lock, (paths, more)) = match list {
+        Ok(list) => list,
+        Err(error) => return vec![unknown(state.path(), RecoveredRun::Failed(error.to_string()))],
+    };
+    // One at a time: thousands of open files are more than a process may have.
+    let mut all: Vec<_> = paths
+        .into_iter()
+        .filter_map(|path| match JournalFile::read(path.clone()) {
+            Ok(file) => settle_file(file?, mount, |_| true),
+            Err(error) => Some(unknown(&path, RecoveredRun::Failed(error.to_string()))),
+        })
+        .collect();
+    if more {
+        let why = format!("more than {JOURNAL_COUNT_MAX} journals: enforcer recover again settles the next");
+        all.push(unknown(state.path(), RecoveredRun::Failed(why)));
     }
     all
+}
+
+/// What can't be told whose it is.
+fn unknown(journal: &Path, result: RecoveredRun) -> Recovered {
+    Recovered { journal: journal.into(), cgroup: PathBuf::new(), id: CgroupId::ZERO, pid: 0, result }
+}
+
+/// `None` where there is nothing to say about it.
+fn settle_file(
+    file: JournalFile,
+    mount: &Result<Arc<Mount>, String>,
+    wanted: impl Fn(&Header) -> bool,
+) -> Option<Recovered> {
+    let journal = file.path.clone();
+    match Header::decode(&file.bytes) {
+        Ok((header, seed)) if wanted(&header) => {
+            let (cgroup, id, pid) = (header.path.clone(), header.cgroup, header.pid);
+            let result = match settle_run(file, &header, seed, mount) {
+                Ok(result) => result?,
+                Err(error) => RecoveredRun::Failed(error.to_string()),
+            };
+            Some(Recovered { journal, cgroup, id, pid, result })
+        }
+        Ok(_) => None,
+        // A living owner wrote it whole before it got its name, so nobody lives who could mend it.
+        Err(why) => Some(unknown(&journal, move_aside(&journal, &why.to_string()))),
+    }
 }
 
 fn move_aside(journal: &Path, why: &str) -> RecoveredRun {

@@ -9,7 +9,7 @@ use nix::{
 use std::{
     fs::{DirBuilder, File, OpenOptions},
     io::Read as _,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -37,10 +37,16 @@ pub(super) struct JournalFile {
 impl StateDir {
     /// Opens the folder and makes it (for its owner alone) where it is missing.
     ///
-    /// Fails with [`ActuateError::StateDir`], saying what to do.
+    /// Fails with [`ActuateError::StateDir`], saying what to do; also where somebody else can write to it, for whoever
+    /// writes a journal says what limits are put back to.
     pub fn open(path: &Path) -> Result<Self, ActuateError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|source| ActuateError::state(path, "make", source))?;
+        let found = std::fs::metadata(path).map_err(|source| ActuateError::state(path, "look at", source))?;
+        if found.uid() != nix::unistd::geteuid().as_raw() || found.mode() & 0o022 != 0 {
+            let why = std::io::Error::other("somebody else can write to it");
+            return Err(ActuateError::state(path, "trust it", why));
+        }
         Ok(Self { path: path.into() })
     }
 
@@ -62,6 +68,7 @@ impl StateDir {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
             .open(&path)
             .map_err(|source| ActuateError::state(&path, "open", source))?;
         let mut file = file;
@@ -74,46 +81,54 @@ impl StateDir {
         }
     }
 
-    /// Every journal, in the order of their names.
-    pub(super) fn journals(&self) -> Result<Vec<JournalFile>, ActuateError> {
+    /// The path of every journal, in the order of their names, and whether there are more than are looked through.
+    pub(super) fn journals(&self) -> Result<(Vec<PathBuf>, bool), ActuateError> {
         let list = |source| ActuateError::state(&self.path, "list", source);
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(&self.path).map_err(list)? {
             let path = entry.map_err(list)?.path();
             if path.extension().is_some_and(|extension| extension == "journal") {
                 if paths.len() == JOURNAL_COUNT_MAX {
-                    return Err(ActuateError::TooManyJournals {
-                        path: self.path.clone(),
-                        count_max: JOURNAL_COUNT_MAX,
-                    });
+                    return Ok((paths, true));
                 }
                 paths.push(path);
             }
         }
         paths.sort();
-        let read = paths.into_iter().map(JournalFile::read);
-        read.filter_map(Result::transpose).collect()
+        Ok((paths, false))
     }
 }
 
 impl JournalFile {
-    /// `None` where it was removed meanwhile.
-    fn read(path: PathBuf) -> Result<Option<Self>, ActuateError> {
-        let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
-        let mut file = match opened {
+    /// `None` where it was removed meanwhile. What is no plain file was not made here and comes out empty.
+    pub(super) fn read(path: PathBuf) -> Result<Option<Self>, ActuateError> {
+        // Not blocking: opening a named pipe or a device could wait for ever.
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let foreign = |path| Ok(Some(Self { path, bytes: Vec::new(), lock: None }));
+        let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&path);
+        let file = match opened {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(ActuateError::state(path, "open", source)),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ENOENT) => return Ok(None),
+                Some(libc::ELOOP | libc::EISDIR | libc::ENXIO) => return foreign(path),
+                Some(_) | None => return Err(ActuateError::state(path, "open", error)),
+            },
+        };
+        let metadata = file.metadata().map_err(|source| ActuateError::state(&path, "read", source))?;
+        if !metadata.is_file() {
+            return foreign(path);
+        }
+        // Locked before it is read: an owner that dies in between has written its last by then.
+        let locked = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+        let file: &File = match &locked {
+            Ok(lock) => lock,
+            Err((file, Errno::EWOULDBLOCK)) => file,
+            Err((_, errno)) => return Err(ActuateError::state(path, "lock", *errno)),
         };
         let mut bytes = Vec::with_capacity(JOURNAL_BYTES);
-        let bound = JOURNAL_BYTES as u64;
-        let read = file.by_ref().take(bound).read_to_end(&mut bytes);
+        let read = file.take(JOURNAL_BYTES as u64).read_to_end(&mut bytes);
         read.map_err(|source| ActuateError::state(&path, "read", source))?;
-        let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => Some(lock),
-            Err((_, Errno::EWOULDBLOCK)) => None,
-            Err((_, errno)) => return Err(ActuateError::state(path, "lock", errno)),
-        };
+        let lock = locked.ok();
         Ok(Some(Self { path, bytes, lock }))
     }
 }
@@ -141,6 +156,7 @@ fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt as _};
 
     #[test]
     fn boot_ids_are_uuids() {
@@ -157,5 +173,24 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = StateDir::open(&file.path().join("below")).unwrap_err();
         assert!(error.to_string().contains("--state-dir"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_not_trusted() {
+        let folder = tempfile::tempdir().unwrap();
+        for (mode, trusted) in [(0o755, true), (0o775, false), (0o757, false), (0o700, true)] {
+            std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+            let opened = StateDir::open(folder.path()).map(drop).map_err(|error| error.to_string());
+            assert_eq!(opened.is_ok(), trusted, "{mode:o}: {opened:?}");
+        }
+    }
+
+    #[test]
+    fn a_lock_does_not_lead_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = folder.path().join("elsewhere");
+        std::os::unix::fs::symlink(&elsewhere, folder.path().join("lock")).unwrap();
+        assert!(StateDir::open(folder.path()).unwrap().lock().is_err());
+        assert!(!elsewhere.exists());
     }
 }

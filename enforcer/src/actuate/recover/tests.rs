@@ -43,7 +43,7 @@ impl Killed {
     }
 
     fn journal_count(&self) -> usize {
-        self.state.journals().unwrap().len()
+        self.state.journals().unwrap().0.len()
     }
 }
 
@@ -150,4 +150,39 @@ fn what_can_not_be_written_stays_for_another_try() {
         matches!(&run[..], [RecoveredRun::Files(files)] if matches!(files[0].result, RecoveredValue::Failed { .. }))
     );
     assert_eq!(killed.journal_count(), 1);
+}
+
+#[test]
+fn what_is_no_plain_file_is_moved_aside_and_keeps_nobody_waiting() {
+    let killed = Killed::run(boot_id().unwrap(), &[intent(FOUND, OURS)]);
+    killed.tree.write("a/b/memory.max", "4096\n");
+    let place = |name: &str| killed.state.path().join(name);
+    nix::unistd::mkfifo(&place("0.journal"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    std::fs::create_dir(place("1.journal")).unwrap();
+    std::os::unix::fs::symlink(place("elsewhere"), place("2.journal")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(place("3.journal")).unwrap();
+    std::fs::write(place("4.journal"), "").unwrap();
+    let runs = killed.recover();
+    assert!(runs.contains(&file(OURS, RecoveredValue::Restored)), "{runs:?}");
+    for name in ["0", "1", "2", "3", "4"] {
+        let moved_to = place(name).with_extension("unreadable");
+        let why = "not a journal of this program".into();
+        assert!(runs.contains(&RecoveredRun::Unreadable { why, moved_to }), "{name}: {runs:?}");
+    }
+    assert_eq!((killed.journal_count(), place("elsewhere").exists()), (0, false));
+}
+
+#[test]
+fn however_many_there_are_all_are_settled_in_the_end() {
+    let killed = Killed::run(boot_id().unwrap(), &[intent(FOUND, OURS)]);
+    killed.tree.write("a/b/memory.max", "4096\n");
+    for n in 0..JOURNAL_COUNT_MAX + 50 {
+        std::fs::write(killed.state.path().join(format!("{n:05}.journal")), "x").unwrap();
+    }
+    let runs = killed.recover();
+    assert!(matches!(runs.last(), Some(RecoveredRun::Failed(why)) if why.contains("again")));
+    assert_eq!((runs.len(), killed.journal_count()), (JOURNAL_COUNT_MAX + 1, 51));
+    let rest = killed.recover();
+    assert!(rest.iter().all(|run| !matches!(run, RecoveredRun::Failed(_))));
+    assert_eq!((killed.max().as_str(), killed.journal_count()), ("8192\n", 0));
 }

@@ -14,14 +14,19 @@ use crate::{
         recover::recover_overlapping,
         restorer::{Restorer, Spawn},
         shared::Shared,
-        state_dir::{JournalFile, boot_id},
+        state_dir::{JOURNAL_COUNT_MAX, JournalFile, boot_id},
         urgent::lock_memory,
     },
     cgroup::{Cgroup, CgroupError},
 };
 use enforcer_gate::LimitFile;
 use nix::fcntl::OFlag;
-use std::{os::fd::OwnedFd, path::Path, sync::Arc};
+use std::{
+    ffi::OsStr,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+    path::Path,
+    sync::Arc,
+};
 
 /// What [`Session::begin`] makes after the journal.
 struct Ready {
@@ -117,18 +122,29 @@ impl Session {
 fn claim(cgroup: &Cgroup, state: &StateDir, notes: &mut Vec<String>) -> Result<Journal, ActuateError> {
     let _lock = state.lock()?;
     let in_the_way = |header: &Header| overlap(&header.path, cgroup.path()) || header.cgroup == cgroup.id();
-    let journals = state.journals()?;
-    for JournalFile { bytes, lock, .. } in &journals {
-        if let Ok((header, _)) = Header::decode(bytes)
-            && lock.is_none()
+    let (paths, more) = state.journals()?;
+    if more {
+        return Err(ActuateError::TooManyJournals {
+            path: state.path().into(),
+            count_max: JOURNAL_COUNT_MAX,
+        });
+    }
+    // Nothing is settled before it is sure that nobody is in the way.
+    for path in &paths {
+        if let Some(JournalFile { bytes, lock: None, .. }) = JournalFile::read(path.clone())?
+            && let Ok((header, _)) = Header::decode(&bytes)
             && in_the_way(&header)
         {
             return Err(ActuateError::InProgress { pid: header.pid, path: header.path });
         }
     }
-    for settled in recover_overlapping(journals, cgroup) {
+    for path in paths {
+        let Some(file) = JournalFile::read(path)? else { continue };
+        let Some(settled) = recover_overlapping(file, cgroup) else { continue };
         if settled.is_open() {
-            return Err(ActuateError::Unsettled { path: settled.cgroup.clone(), why: settled.describe() });
+            let named =
+                if settled.cgroup.as_os_str().is_empty() { &settled.journal } else { &settled.cgroup };
+            return Err(ActuateError::Unsettled { path: named.clone(), why: settled.describe() });
         }
         notes.push(format!("settled an earlier run: {}", settled.describe()));
     }
@@ -143,15 +159,30 @@ fn claim(cgroup: &Cgroup, state: &StateDir, notes: &mut Vec<String>) -> Result<J
 
 /// Whether this process lives in the cgroup or below it.
 fn is_inside(cgroup: &Cgroup) -> bool {
-    let Ok(text) = std::fs::read_to_string("/proc/self/cgroup") else { return false };
-    let own = text.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-    !cgroup.is_root() && Path::new(own).starts_with(cgroup.path())
+    // Names of cgroups need not be UTF-8.
+    std::fs::read("/proc/self/cgroup").is_ok_and(|text| is_at_or_below(&text, cgroup.path()))
+}
+
+/// Whether `/proc/self/cgroup`, which is `text`, names `path` or something below it. Everything is below the root, which
+/// nobody lowers.
+fn is_at_or_below(text: &[u8], path: &Path) -> bool {
+    let own =
+        text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"0::/")).unwrap_or_default();
+    !path.as_os_str().is_empty() && Path::new(OsStr::from_bytes(own)).starts_with(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cgroup::fixture::Fixture;
+
+    #[test]
+    fn a_cgroup_is_found_whatever_its_name_is() {
+        let text = b"1:name=systemd:/a\n0::/x\xff y/b\n";
+        let below = |path: &[u8]| is_at_or_below(text, Path::new(OsStr::from_bytes(path)));
+        assert!(below(b"x\xff y") && below(b"x\xff y/b"));
+        assert!(!below(b"x") && !below(b"a") && !below(b"x\xff y/b/c") && !below(b""));
+    }
 
     #[test]
     fn a_cgroup_without_limits_says_so_and_leaves_nothing() {
@@ -178,7 +209,7 @@ mod tests {
         let options = SessionOptions { method: Some(WriteMethod::NonBlocking), ..SessionOptions::default() };
         let error = Session::begin(&tree.open("a").unwrap(), &state, &options).unwrap_err().to_string();
         assert!(error.contains("run_restorer_if_asked"), "{error}");
-        assert_eq!(state.journals().unwrap().len(), 0);
+        assert_eq!(state.journals().unwrap().0.len(), 0);
         assert_eq!(tree.read("a/memory.max"), "max\n");
     }
 }
