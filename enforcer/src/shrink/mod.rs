@@ -39,6 +39,8 @@ pub trait Observer {
     fn signal(&mut self, now: Instant, signal: &Signal);
     /// The gate was told what came of a command.
     fn outcome(&mut self, now: Instant, outcome: &Outcome);
+    /// The gate was told something for its certificate.
+    fn note(&mut self, now: Instant, text: &str);
     /// The gate asked for something.
     fn command(&mut self, now: Instant, command: &Command);
     /// A deadline of the gate's passed.
@@ -53,6 +55,7 @@ pub struct NoObserver;
 impl Observer for NoObserver {
     fn signal(&mut self, _now: Instant, _signal: &Signal) {}
     fn outcome(&mut self, _now: Instant, _outcome: &Outcome) {}
+    fn note(&mut self, _now: Instant, _text: &str) {}
     fn command(&mut self, _now: Instant, _command: &Command) {}
     fn timeout(&mut self, _now: Instant) {}
     fn progress(&mut self, _now: Instant, _progress: &Progress) {}
@@ -113,6 +116,7 @@ pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<C
     } else {
         Some(Session::begin(&plan.cgroup, &plan.state_dir, &plan.session)?)
     };
+    let notes = session.as_ref().map(|session| session.notes().to_vec()).unwrap_or_default();
     let ours = session.as_ref().map(Session::restorer_pid).into_iter().chain([std::process::id()]);
     let mut kernel = bus.subscribe();
     let mut interpreter = Interpreter::new(plan.cgroup.id(), ours, plan.cgroup.descendant_ids(BELOW_MAX)?);
@@ -125,6 +129,9 @@ pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<C
     .map_err(ShrinkError::io("start the worker threads"))?;
     let mut drive = Drive { gate: &mut gate, actuator, observer };
     drive.signal(&Signal::Request(plan.request));
+    for note in &notes {
+        drive.note(note);
+    }
     let result = drive.to_end(&mut kernel, &mut interpreter, &mut wakeups).await;
     let kept =
         matches!(drive.gate.certificate().map(|c| &c.verdict), Some(enforcer_gate::Verdict::Committed));
@@ -148,6 +155,11 @@ impl Drive<'_> {
         self.gate.handle_signal(signal, at);
         self.observer.signal(at, signal);
         self.carry_on(at);
+    }
+
+    fn note(&mut self, text: &str) {
+        self.gate.note(text);
+        self.observer.note(now(), text);
     }
 
     fn outcome(&mut self, outcome: &Outcome) {

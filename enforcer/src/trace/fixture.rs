@@ -51,7 +51,7 @@ pub(crate) fn shrink() -> Vec<Entry> {
             Event::Signal(signal) => gate.handle_signal(signal, now),
             Event::Outcome(outcome) => gate.handle_outcome(outcome, now),
             Event::Timeout {} => gate.handle_timeout(now),
-            Event::Command(_) | Event::Sample(_) | Event::End { .. } => {}
+            Event::Note(_) | Event::Command(_) | Event::Sample(_) | Event::End { .. } => {}
         }
         entries.push(Entry { at_us: now, event: next });
         if gate.certificate().is_some() {

@@ -61,6 +61,8 @@ pub enum Event {
     Outcome(Outcome),
     /// The gate was told that time passed.
     Timeout {},
+    /// The gate was told something for its certificate (untrusted text).
+    Note(String),
     /// The gate asked for something.
     Command(Command),
     /// A reading, with no gate involved.
@@ -155,6 +157,7 @@ mod tests {
             Event::Command(Command { id: CommandId(3), action: Action::Observe }),
         );
         check(r#"{"at_us":7,"timeout":{}}"#, Event::Timeout {});
+        check(r#"{"at_us":7,"note":"a"}"#, Event::Note("a".into()));
         check(r#"{"at_us":7,"end":{"dropped":2}}"#, Event::End { dropped: 2 });
     }
 

@@ -78,9 +78,12 @@ fn reading(event: Event) -> Option<Box<Sample>> {
         Event::Sample(sample) | Event::Outcome(Outcome { kind: OutcomeKind::Sampled(sample), .. }) => {
             Some(sample)
         }
-        Event::Outcome(_) | Event::Signal(_) | Event::Timeout {} | Event::Command(_) | Event::End { .. } => {
-            None
-        }
+        Event::Outcome(_)
+        | Event::Signal(_)
+        | Event::Timeout {}
+        | Event::Note(_)
+        | Event::Command(_)
+        | Event::End { .. } => None,
     }
 }
 

@@ -88,6 +88,11 @@ pub fn replay<E>(
                 result.dropped = dropped;
                 continue;
             }
+            // It changes no command.
+            Event::Note(text) => {
+                gate.note(&text);
+                continue;
+            }
             Event::Sample(_) => return Err(ReplayError::Misplaced(line)),
             Event::Signal(_) | Event::Outcome(_) | Event::Timeout {} => {}
         }
@@ -97,7 +102,7 @@ pub fn replay<E>(
             Event::Signal(signal) => gate.handle_signal(&signal, at_us),
             Event::Outcome(outcome) => gate.handle_outcome(&outcome, at_us),
             Event::Timeout {} => gate.handle_timeout(at_us),
-            Event::Command(_) | Event::Sample(_) | Event::End { .. } => {}
+            Event::Note(_) | Event::Command(_) | Event::Sample(_) | Event::End { .. } => {}
         }
     }
     result.certificate = gate.certificate().cloned();
@@ -139,6 +144,16 @@ mod tests {
         assert_eq!((replayed.diverged, replayed.divergences), (0, vec![]));
         assert_eq!(replayed.commands, commands as u64);
         assert_eq!(replayed.certificate.expect("an end").verdict, Verdict::Committed);
+    }
+
+    #[test]
+    fn notes_come_out_the_same() {
+        let mut entries = fixture::shrink();
+        let at_us = entries[0].at_us;
+        entries.insert(1, Entry { at_us, event: Event::Note("memory is not locked".into()) });
+        let replayed = run(entries).expect("replays");
+        assert_eq!(replayed.diverged, 0);
+        assert_eq!(replayed.certificate.expect("an end").notes, ["memory is not locked"]);
     }
 
     #[test]

@@ -102,6 +102,7 @@ impl Observer for Watch {
             Action::Observe | Action::Reclaim { .. } | Action::Commit { .. } => {}
         }
     }
+    fn note(&mut self, _now: Instant, _text: &str) {}
     fn timeout(&mut self, _now: Instant) {}
     fn progress(&mut self, _now: Instant, _progress: &Progress) {}
 }

@@ -4,6 +4,7 @@ mod display;
 mod observer;
 mod options;
 mod run;
+mod screen;
 
 pub(super) use options::Options;
 pub(super) use run::run;

@@ -1,16 +1,16 @@
 //! Sees a shrink's gate at work: for the display and the trace.
 
-use super::display::Display;
+use super::{display::Display, screen::Screen};
 use crate::{
     shrink::Observer,
     trace::{Event, Writer},
 };
 use enforcer_gate::{Command, Instant, Outcome, Progress, Signal};
-use std::io::Write as _;
 
 /// Shows and records.
 pub(super) struct Watcher {
     pub(super) display: Display,
+    pub(super) screen: Screen,
     pub(super) trace: Option<Writer>,
 }
 
@@ -31,6 +31,10 @@ impl Observer for Watcher {
         self.record(now, || Event::Outcome(outcome.clone()));
     }
 
+    fn note(&mut self, now: Instant, text: &str) {
+        self.record(now, || Event::Note(text.into()));
+    }
+
     fn command(&mut self, now: Instant, command: &Command) {
         self.record(now, || Event::Command(command.clone()));
     }
@@ -41,8 +45,7 @@ impl Observer for Watcher {
 
     fn progress(&mut self, now: Instant, progress: &Progress) {
         if let Some(text) = self.display.update(now, progress) {
-            // A terminal that has gone is no reason to stop.
-            let _ = std::io::stderr().write_all(text.as_bytes());
+            self.screen.show(text);
         }
     }
 }

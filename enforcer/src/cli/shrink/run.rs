@@ -5,6 +5,7 @@ use super::{
     display::{Display, Mode},
     observer::Watcher,
     options::session,
+    screen::Screen,
 };
 use crate::{
     actuate::StateDir,
@@ -56,17 +57,33 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
         (false, true) => Mode::Terminal,
         (false, false) => Mode::Lines,
     };
-    let mut watcher = Watcher { display: Display::new(mode), trace };
+    let screen = Screen::start().map_err(|error| Failure::new(Exit::Failed, WHAT, path, &error, ""))?;
+    let mut watcher = Watcher { display: Display::new(mode), screen, trace };
     let request = Request { target: options.to, dry_run: options.dry_run, pressure_killer: killer };
     let session = session(&policy);
     let plan = Plan { cgroup: cgroup.clone(), request, policy, state_dir, session };
     let result = carry_out(plan, &mut watcher);
-    let _ = std::io::stderr().write_all(watcher.display.end().as_bytes());
+    watcher.screen.end(watcher.display.end());
     // The trace is whole also where the shrink could not be carried through.
     let summary = watcher.trace.map(|trace| trace.finish(now())).transpose();
     let certificate = result.map_err(|error| explain(path, &error))?;
-    let summary = summary.map_err(|error| Failure::new(Exit::Failed, "can't record", path, &error, ""))?;
-    Ok(report(options, &cgroup, &certificate, summary))
+    // What became of the cgroup is told also where the trace is lost.
+    let (summary, lost) = match summary {
+        Ok(summary) => (summary, None),
+        Err(error) => (None, Some(error)),
+    };
+    let exit = if lost.is_some() { Exit::Failed } else { exit(&certificate.verdict) };
+    report(options, &cgroup, &certificate, summary, exit);
+    match lost {
+        None => Ok(exit),
+        Some(error) => Err(Failure::new(
+            exit,
+            "can't record the shrink of",
+            path,
+            &error,
+            "the shrink itself ended as said; name a new file where there is room",
+        )),
+    }
 }
 
 fn carry_out(plan: Plan, watcher: &mut Watcher) -> Result<Certificate, ShrinkError> {
@@ -97,8 +114,7 @@ fn record(file: &Path, cgroup: &Cgroup, policy: &Policy) -> Result<Writer, Failu
     Writer::create(file, &header).map_err(wrong)
 }
 
-fn report(options: &Options, cgroup: &Cgroup, certificate: &Certificate, trace: Option<Summary>) -> Exit {
-    let exit = exit(&certificate.verdict);
+fn report(options: &Options, cgroup: &Cgroup, certificate: &Certificate, trace: Option<Summary>, exit: Exit) {
     let text = if options.json.json {
         json::line(&Report {
             cgroup: shown(cgroup.path()),
@@ -112,7 +128,6 @@ fn report(options: &Options, cgroup: &Cgroup, certificate: &Certificate, trace: 
         certificate::render(cgroup.path(), certificate)
     };
     print(&text);
-    exit
 }
 
 fn exit(verdict: &Verdict) -> Exit {

@@ -87,6 +87,7 @@ fn next_shrink() {
     assert_eq!(rig.limits().0, TO_BYTES.to_string());
     let ended = rig.shrink(TO, QUICK, &[]);
     ended.assert_committed();
+    assert!(ended.notes().contains("settled an earlier run"), "{}", ended.notes());
     assert_eq!(ended.certificate["previous_max"]["bytes"], MAX, "{}", ended.text);
     assert_eq!(ended.certificate["previous_high"]["bytes"], HIGH, "{}", ended.text);
     rig.assert_unharmed(TO_BYTES);
