@@ -2,6 +2,9 @@
 //!
 //! The library behind the `enforcer` command; see ARCHITECTURE.md for who may do what.
 
+// A reader that has gone is no reason to panic: see `cli::print`.
+#![warn(clippy::print_stdout)]
+
 pub mod actuate;
 pub mod cgroup;
 pub mod cli;

@@ -233,6 +233,7 @@ fn damaged_traces_are_refused_with_the_line() {
             "line 1: the policy does not hold: cpus is 0",
         ),
         ("\u{1b}[2J\n".into(), "line 1: "),
+        ("{\"trace_version\":1,\"\\u001b[2J\":0}\n".into(), "line 1: unknown field `\\u{1b}[2J`"),
     ] {
         std::fs::write(&path, &text).expect("writes");
         let answer = enforcer([OsStr::new("replay"), path.as_os_str()]);
@@ -249,6 +250,22 @@ fn damaged_traces_are_refused_with_the_line() {
     );
     let answer = enforcer([OsStr::new("replay"), path.as_os_str(), OsStr::new("--to"), OsStr::new("1Mi")]);
     assert!(answer.code == 64 && answer.err.contains("the trace holds no reading"), "{}", answer.err);
+}
+
+#[test]
+fn output_that_can_not_be_written_is_no_panic() {
+    let path = scratch("full").join("trace");
+    let header = r#"{"trace_version":1,"kind":"shrink","enforcer":"0","kernel":"6","cgroup":"a","cgroup_id":1,"policy":{}}"#;
+    std::fs::write(&path, format!("{header}\n{{\"at_us\":1,\"end\":{{\"dropped\":0}}}}\n")).expect("writes");
+    for args in [&["replay", path.to_str().expect("text")][..], &["man"], &["check"], &["floor"], &["--help"]]
+    {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("opens");
+        let output = Command::new(env!("CARGO_BIN_EXE_enforcer")).args(args).stdout(full).output();
+        let output = output.expect("the program starts");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some_and(|code| code != 101), "{args:?}: {err}");
+        assert!(!err.contains("panicked"), "{args:?}: {err}");
+    }
 }
 
 #[test]

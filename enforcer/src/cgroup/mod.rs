@@ -24,5 +24,5 @@ pub use error::CgroupError;
 pub use file::{FILE_BYTES_MAX, StatFile};
 pub use mount::Mount;
 pub use sampler::Sampler;
-pub use shown::{SHOWN_BYTES_MAX, shown};
+pub use shown::{SHOWN_BYTES_MAX, printable, shown};
 pub use trigger::{PressureTrigger, Stall};

@@ -3,7 +3,7 @@
 use super::json;
 use crate::{
     actuate::ActuateError,
-    cgroup::{CgroupError, shown},
+    cgroup::{CgroupError, printable, shown},
     node::{Facts, Need, State, judge},
     probe::ProbeError,
 };
@@ -82,7 +82,7 @@ struct Error<'a> {
 }
 
 impl Failure {
-    /// A failure with one reason. `on` is escaped here; the rest has to be fit to print.
+    /// A failure with one reason. `on` is escaped here, the reason where it is printed.
     pub fn new(
         exit: Exit,
         what: &str,
@@ -132,9 +132,9 @@ impl Failure {
         let mut text = format!("error: {}{blank}{}\n", self.what, self.on);
         for Reason { why, todo } in &self.reasons {
             // Writing to a String can't fail.
-            let _ = writeln!(text, "  {why}");
+            let _ = writeln!(text, "  {}", printable(why));
             if !todo.is_empty() {
-                let _ = writeln!(text, "    -> {todo}");
+                let _ = writeln!(text, "    -> {}", printable(todo));
             }
         }
         text
@@ -230,6 +230,13 @@ mod tests {
             "{\"error\":{\"exit\":1,\"what\":\"can't read\",\"on\":\"a\\\\u{1b}[2J\",\"reasons\":\
              [{\"why\":\"it is gone\",\"do\":\"start it again\"}]}}\n"
         );
+    }
+
+    #[test]
+    fn a_message_that_quotes_what_it_was_given_is_escaped() {
+        let failure =
+            Failure::new(Exit::Usage, "can't replay", "t", &"unknown field `\u{1b}[2J\u{202e}`", "");
+        assert_eq!(failure.render(false), "error: can't replay t\n  unknown field `\\u{1b}[2J\\u{202e}`\n");
     }
 
     #[test]

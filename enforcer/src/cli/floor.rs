@@ -80,7 +80,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         render(&cgroup, &report(&cgroup, &evidence, &last))
     };
-    print!("{text}");
+    super::print(&text);
     Ok(Exit::Done)
 }
 

@@ -117,7 +117,7 @@ fn show(options: &Options, header: &Header, certificate: Option<&Certificate>, r
     } else {
         render(header, certificate, replayed)
     };
-    print!("{text}");
+    super::print(&text);
 }
 
 fn render(header: &Header, certificate: Option<&Certificate>, replayed: Option<&Replayed>) -> String {
