@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     actuate::StateDir,
-    cgroup::{Cgroup, shown},
+    cgroup::{Cgroup, Sampler, shown},
     cli::{Exit, Failure, certificate, failure, json, options as common, print},
     node::{Facts, Need, pressure_killer},
     probe::{Probe, ProbeOptions},
@@ -43,6 +43,8 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     let path = options.cgroup.as_path();
     let policy = common::checked(options.policy(&common::node_policy()))?;
     let cgroup = common::open(WHAT, path, &NEEDS)?;
+    // Where there is nothing to shrink (the root, a threaded cgroup), that is said before anything is made.
+    drop(Sampler::new(&cgroup).map_err(|error| Failure::cgroup(WHAT, path, &error))?);
     let state = &options.state_dir.state_dir;
     let state_dir = StateDir::open(state).map_err(|error| failure::actuate(WHAT, path, &error))?;
     let killer = pressure_killer(&cgroup).map_err(|error| Failure::cgroup(WHAT, path, &error))?;

@@ -14,6 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
         full("shrink::a_frozen_cgroup_is_refused", frozen),
         full("shrink::frozen_in_trial_is_taken_back", frozen_midway),
         full("shrink::an_empty_cgroup_needs_no_window", empty),
+        full("shrink::a_threaded_cgroup_is_told_what_it_lacks", threaded),
         full("shrink::an_ancestor_with_the_tighter_limit_is_named", tighter),
         full("shrink::a_kill_below_for_its_own_limit_is_told_apart", kill_below),
     ]
@@ -87,6 +88,18 @@ fn empty() {
     ended.assert_committed();
     assert!(ended.notes().contains("no process lives in the cgroup"), "{}", ended.notes());
     rig.assert_unharmed(4 * MIB);
+}
+
+fn threaded() {
+    let rig = Rig::new("threaded");
+    let thread = rig.group.path().join("thread");
+    std::fs::create_dir(&thread).expect("makes a cgroup");
+    std::fs::write(thread.join("cgroup.type"), "threaded").expect("becomes threaded");
+    let ended = rig.shrink_at(&thread, "32Mi", QUICK, &[]);
+    std::fs::remove_dir(&thread).expect("goes");
+    assert_eq!(ended.code, Some(64), "{}", ended.text);
+    assert!(ended.text.contains("it is threaded"), "{}", ended.text);
+    rig.assert_as_found();
 }
 
 fn tighter() {
