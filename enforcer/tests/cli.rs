@@ -289,7 +289,9 @@ fn recorded(name: &str) -> PathBuf {
 
 #[test]
 fn real_shrinks_come_out_the_same() {
-    for (name, verdict) in [("committed", "committed"), ("refused", "refused"), ("rolled-back", "rolled_back")] {
+    for (name, verdict) in
+        [("committed", "committed"), ("refused", "refused"), ("rolled-back", "rolled_back")]
+    {
         let trace = recorded(&format!("{name}.trace"));
         let answer = enforcer([OsStr::new("replay"), trace.as_os_str(), OsStr::new("--json")]);
         assert_eq!(answer.code, 0, "{name}: {} {}", answer.out, answer.err);
@@ -306,7 +308,8 @@ fn a_changed_trace_diverges_on_its_line() {
     let text = std::fs::read_to_string(recorded("committed.trace")).expect("is there");
     let line = text.lines().position(|line| line.contains("\"commit\"")).expect("a commit") + 1;
     let path = scratch("changed").join("trace");
-    std::fs::write(&path, text.replace("\"commit\":{\"max\":26214400", "\"commit\":{\"max\":4096")).expect("writes");
+    std::fs::write(&path, text.replace("\"commit\":{\"max\":26214400", "\"commit\":{\"max\":4096"))
+        .expect("writes");
     let answer = enforcer([OsStr::new("replay"), path.as_os_str()]);
     assert_eq!(answer.code, 1, "{} {}", answer.out, answer.err);
     assert!(answer.out.contains(&format!("  line {line}: recorded Command")), "{}", answer.out);
