@@ -11,11 +11,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+/// A restore: its command, and what `memory.high` and `memory.max` go back to.
+type Raise = (CommandId, Option<Limit>, Option<Limit>);
+
 /// The worker threads of one shrink and the way to them. The gate has at most one command in flight and
 /// one restore beside it, which bounds the channels.
 pub(super) struct Actuator {
     commands: Option<Sender<Command>>,
-    restores: Option<Sender<(CommandId, Option<Limit>, Option<Limit>)>>,
+    restores: Option<Sender<Raise>>,
     outcomes: UnboundedReceiver<Outcome>,
     worker: JoinHandle<Worker>,
     raiser: JoinHandle<()>,
@@ -106,11 +109,7 @@ impl Worker {
     }
 }
 
-fn raise(
-    handle: Option<&RestoreHandle>,
-    queue: &Receiver<(CommandId, Option<Limit>, Option<Limit>)>,
-    done: &UnboundedSender<Outcome>,
-) {
+fn raise(handle: Option<&RestoreHandle>, queue: &Receiver<Raise>, done: &UnboundedSender<Outcome>) {
     while let Ok((id, high, max)) = queue.recv() {
         let kind = match handle {
             Some(handle) => handle.restore(high, max),

@@ -97,7 +97,6 @@ async fn pump(
 ) -> Result<Probe, ProbeError> {
     loop {
         tokio::select! {
-            biased;
             event = probe.next_event() => {
                 // Nobody listening is no error.
                 drop(events.send(Arc::new(event?)));

@@ -111,11 +111,7 @@ pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<C
     let mut gate = Gate::new(plan.policy.clone()).map_err(ShrinkError::Policy)?;
     let sampler = Sampler::new(&plan.cgroup)?;
     let mut wakeups = Wakeups::new(&plan.cgroup)?;
-    let session = if plan.request.dry_run {
-        None
-    } else {
-        Some(Session::begin(&plan.cgroup, &plan.state_dir, &plan.session)?)
-    };
+    let session = begin(&plan).await?;
     let notes = session.as_ref().map(|session| session.notes().to_vec()).unwrap_or_default();
     let ours = session.as_ref().map(Session::restorer_pid).into_iter().chain([std::process::id()]);
     let mut kernel = bus.subscribe();
@@ -132,15 +128,33 @@ pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<C
     for note in &notes {
         drive.note(note);
     }
-    let result = drive.to_end(&mut kernel, &mut interpreter, &mut wakeups).await;
+    let result = drive.drive(&mut kernel, &mut interpreter, &mut wakeups).await;
     let kept =
         matches!(drive.gate.certificate().map(|c| &c.verdict), Some(enforcer_gate::Verdict::Committed));
-    if let Some(session) = drive.actuator.stop().and_then(|worker| worker.session) {
-        session.finish(kept)?;
-    }
+    end(drive.actuator, kept).await?;
     bus.unwatch(plan.cgroup.id()).await?;
     result?;
     gate.certificate().cloned().ok_or(ShrinkError::NoCertificate)
+}
+
+/// Starting the restorer and writing the journal take their time, and other shrinks share this loop.
+async fn begin(plan: &Plan) -> Result<Option<Session>, ShrinkError> {
+    if plan.request.dry_run {
+        return Ok(None);
+    }
+    let (cgroup, state_dir, options) = (plan.cgroup.clone(), plan.state_dir.clone(), plan.session.clone());
+    let session = tokio::task::spawn_blocking(move || Session::begin(&cgroup, &state_dir, &options));
+    Ok(Some(session.await.map_err(|error| ShrinkError::io("begin the session")(error.into()))??))
+}
+
+/// Waits for the worker threads, whatever the kernel still does for them, and lets the restorer go.
+async fn end(actuator: Actuator, kept: bool) -> Result<(), ShrinkError> {
+    let ended =
+        tokio::task::spawn_blocking(move || match actuator.stop().and_then(|worker| worker.session) {
+            Some(session) => session.finish(kept),
+            None => Ok(()),
+        });
+    Ok(ended.await.map_err(|error| ShrinkError::io("end the session")(error.into()))??)
 }
 
 struct Drive<'a> {
@@ -187,7 +201,7 @@ impl Drive<'_> {
         }
     }
 
-    async fn to_end(
+    async fn drive(
         &mut self,
         kernel: &mut Subscription,
         interpreter: &mut Interpreter,
@@ -197,7 +211,6 @@ impl Drive<'_> {
             let Some(deadline) = self.gate.poll_timeout() else { return Err(ShrinkError::NoCertificate) };
             let rest = Duration::from_micros(deadline.since(now()).get());
             tokio::select! {
-                biased;
                 outcome = self.actuator.outcome() => match outcome {
                     Some(outcome) => self.outcome(&outcome),
                     None => return Err(ShrinkError::NoCertificate),

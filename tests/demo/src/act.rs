@@ -13,6 +13,8 @@ pub(crate) struct Act {
     pub(crate) title: &'static str,
     pub(crate) name: &'static str,
     pub(crate) workloads: Vec<String>,
+    /// What the first workload is told before anything is asked.
+    pub(crate) first: &'static [&'static str],
     pub(crate) limit: &'static str,
     pub(crate) way: Way,
     pub(crate) ending: Ending,
@@ -21,7 +23,12 @@ pub(crate) struct Act {
 /// How the limit is lowered.
 pub(crate) enum Way {
     /// By `enforcer shrink`.
-    Enforcer { to: &'static str, window: &'static str },
+    Enforcer {
+        to: &'static str,
+        window: &'static str,
+        /// What the first workload is told once the trial has begun.
+        in_trial: Option<&'static str>,
+    },
     /// By a write to the file.
     BareWrite { to: &'static str },
 }
@@ -59,7 +66,7 @@ impl Act {
         let cgroup = Scratch::new(self.name);
         cgroup.write("memory.max", self.limit);
         cgroup.write_if_there("memory.swap.max", "0");
-        let running: Vec<Workload> = self
+        let mut running: Vec<Workload> = self
             .workloads
             .iter()
             .map(|line| {
@@ -67,6 +74,10 @@ impl Act {
                 Workload::start(workload, &cgroup, line)
             })
             .collect();
+        for step in self.first {
+            println!("    workload is told: {step}");
+            told(&mut running, step)?;
+        }
         let before = cgroup.read("memory.max");
         let answer = match self.way {
             Way::BareWrite { to } => {
@@ -75,7 +86,9 @@ impl Act {
                 drop(std::fs::write(cgroup.path().join("memory.max"), to));
                 None
             }
-            Way::Enforcer { to, window } => Some(shrink(enforcer, &cgroup, to, window)?),
+            Way::Enforcer { to, window, in_trial } => {
+                Some(shrink(enforcer, &cgroup, to, window, in_trial, &mut running)?)
+            }
         };
         let kills = cgroup.kills();
         let limits = format!(
@@ -100,8 +113,23 @@ impl Act {
     }
 }
 
+/// Has the first workload take a step, and waits until it is done.
+fn told(running: &mut [Workload], step: &str) -> Result<()> {
+    let workload = running.first_mut().context("there is a workload")?;
+    workload.tell(step);
+    let answer = workload.line();
+    if answer.starts_with("ok") { Ok(()) } else { bail!("the workload answers {answer:?} to {step:?}") }
+}
+
 /// Runs the command, its progress and its certificate in full view.
-fn shrink(enforcer: &Path, cgroup: &Scratch, to: &str, window: &str) -> Result<Ending> {
+fn shrink(
+    enforcer: &Path,
+    cgroup: &Scratch,
+    to: &str,
+    window: &str,
+    mut in_trial: Option<&str>,
+    running: &mut [Workload],
+) -> Result<Ending> {
     println!("$ enforcer shrink {} --to {to} --window {window}", cgroup.path().display());
     let mut child = Command::new(enforcer)
         .arg("shrink")
@@ -115,7 +143,15 @@ fn shrink(enforcer: &Path, cgroup: &Scratch, to: &str, window: &str) -> Result<E
     // A line for each state, as they come; the certificate is printed when all is over, and fits in the pipe.
     let progress = child.stderr.take().context("stderr is a pipe")?;
     for line in BufReader::new(progress).lines() {
-        println!("{}", line?);
+        let line = line?;
+        println!("{line}");
+        if line.contains(" trial ")
+            && let Some(step) = in_trial.take()
+        {
+            println!("    workload is told: {step}");
+            // Not awaited: the brake may hold it up.
+            running.first_mut().context("there is a workload")?.tell(step);
+        }
     }
     let output = child.wait_with_output()?;
     let certificate = String::from_utf8_lossy(&output.stdout);

@@ -29,6 +29,7 @@ impl Scratch {
     }
 
     /// A new cgroup below this one, to which it passes the controllers memory and pids.
+    #[must_use]
     pub fn child(&self, name: &str) -> Self {
         self.write("cgroup.subtree_control", "+memory +pids");
         Self::at(self.path.join(name))
