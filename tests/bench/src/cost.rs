@@ -77,9 +77,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 let took = milliseconds(began, now_ns());
                 let entry = times.entry(name).or_default();
                 if with {
-                    entry.1.push(took)
+                    entry.1.push(took);
                 } else {
-                    entry.0.push(took)
+                    entry.0.push(took);
                 }
                 if let Some(probe) = &mut probe {
                     probe.drain(|_| {})?;
@@ -102,6 +102,7 @@ fn workloads() -> [(&'static str, &'static str, Work); 2] {
     [("allocate, touch, free 32 MiB", "160M", allocate), ("read 96 MiB under a limit of 64 MiB", "64M", read)]
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the type that all workloads share")]
 fn allocate(_file: &PathBuf) -> Result<()> {
     let mut heap = vec![0_u8; HEAP];
     for page in heap.chunks_mut(4096) {

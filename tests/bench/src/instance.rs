@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 /// Starting a workload may take this long under emulation.
-const START: Duration = Duration::from_secs(300);
+const START: Duration = Duration::from_mins(5);
 
 /// One kind of workload at one size.
 #[derive(Debug, Clone)]

@@ -94,7 +94,9 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     }
     let sum = |pick: fn(&LaneReport) -> &Tally| {
         let mut total = Tally::default();
-        reports.iter().for_each(|report| total.merge(pick(report)));
+        for report in &reports {
+            total.merge(pick(report));
+        }
         total
     };
     let report = Report {

@@ -10,6 +10,7 @@ pub(crate) const ACCEPTED_AIM: f64 = 0.95;
 
 /// One shrink and what became of it.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that may hold in any combination")]
 pub(crate) struct Shrink {
     /// Limit asked for over the true minimum.
     pub(crate) over_true_minimum: f64,
