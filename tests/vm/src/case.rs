@@ -1,7 +1,13 @@
 //! A list of tests that can be skipped for a reason.
 
+use crate::leftover::Scene;
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::Path;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+/// What a case may take under emulation.
+const CASE_MAX: Duration = Duration::from_mins(10);
 
 /// When a test runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +60,8 @@ pub fn file(path: &str) -> Result<(), String> {
 }
 
 /// Runs the cases one after another, prints a line for each skip, and ends the process.
+///
+/// A case fails as well where it leaves something behind, and the whole run ends where one does not end.
 pub fn run(cases: Vec<Case>, smoke_only: bool) -> ! {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
@@ -63,8 +71,12 @@ pub fn run(cases: Vec<Case>, smoke_only: bool) -> ! {
         if smoke_only && case.tier == Tier::Full {
             continue;
         }
+        let trial = Trial::test(case.name, move || watched(case.name, case.run));
+        if arguments.is_filtered_out(&trial) {
+            continue;
+        }
         match (case.needs)() {
-            Ok(()) => trials.push(Trial::test(case.name, move || guarded(case.run))),
+            Ok(()) => trials.push(trial),
             Err(reason) => {
                 skipped += 1;
                 println!("SKIP {}: {reason}", case.name);
@@ -76,10 +88,32 @@ pub fn run(cases: Vec<Case>, smoke_only: bool) -> ! {
     conclusion.exit();
 }
 
-fn guarded(run: fn()) -> Result<(), Failed> {
-    std::panic::catch_unwind(run).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        Failed::from(text.unwrap_or_else(|| "panicked".to_owned()))
-    })
+/// Runs one case under a watch that ends the process: what hangs in the kernel can't be ended otherwise, and
+/// the machine is thrown away anyway.
+fn watched(name: &'static str, run: fn()) -> Result<(), Failed> {
+    let (ended, watch) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if watch.recv_timeout(CASE_MAX) == Err(RecvTimeoutError::Timeout) {
+            println!(
+                "\n{name} does not end after {} s; what its threads wait for in the kernel:",
+                CASE_MAX.as_secs()
+            );
+            for entry in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+                let stack = std::fs::read_to_string(entry.path().join("stack")).unwrap_or_default();
+                println!("thread {}:\n{stack}", entry.file_name().display());
+            }
+            std::process::exit(101);
+        }
+    });
+    let before = Scene::now();
+    let result = std::panic::catch_unwind(run);
+    let left = Scene::left_since(&before);
+    drop(ended);
+    let mut faults = Vec::new();
+    if let Err(panic) = result {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        faults.push(text.or_else(|| panic.downcast_ref().copied()).unwrap_or("panicked").to_owned());
+    }
+    faults.extend(left.iter().map(|thing| format!("it leaves behind {thing}")));
+    if faults.is_empty() { Ok(()) } else { Err(Failed::from(faults.join("\n"))) }
 }

@@ -1,7 +1,8 @@
 //! The guest itself: what every other test stands on.
 
-use enforcer_vm_tests::case::{Case, Tier, nothing};
-use enforcer_vm_tests::scratch::Scratch;
+use enforcer_vm_tests::case::{Case, Tier, file, nothing};
+use enforcer_vm_tests::leftover::Scene;
+use enforcer_vm_tests::scratch::{Scratch, Swap};
 use enforcer_vm_tests::workload::Workload;
 use std::os::unix::process::ExitStatusExt;
 
@@ -10,6 +11,8 @@ pub(crate) fn cases() -> Vec<Case> {
         Case { name: "guest::limit_kills", tier: Tier::Smoke, needs: nothing, run: limit_kills },
         Case { name: "guest::reclaim_takes_clean_cache", tier: Tier::Smoke, needs: nothing, run: reclaim },
         Case { name: "guest::pressure_is_counted", tier: Tier::Smoke, needs: nothing, run: pressure },
+        Case { name: "guest::swap_disk_takes_pages", tier: Tier::Smoke, needs: swap_disk, run: swap },
+        Case { name: "guest::leftovers_are_seen", tier: Tier::Smoke, needs: nothing, run: leftovers },
     ]
 }
 
@@ -38,4 +41,31 @@ fn pressure() {
     let text = cgroup.read("memory.pressure");
     assert!(text.starts_with("some avg10="), "{text}");
     assert!(text.contains("\nfull avg10="), "{text}");
+}
+
+/// Where xtask puts a disk with a swap area.
+const SWAP: &str = "/dev/vdb";
+
+fn swap_disk() -> Result<(), String> {
+    file(SWAP)
+}
+
+fn swap() {
+    let _swap = Swap::on(SWAP);
+    let cgroup = Scratch::new("swap");
+    let _workload = Workload::run(&cgroup, "anon --size 32Mi");
+    cgroup.write("memory.reclaim", "16M");
+    let swapped: u64 = cgroup.limit("memory.swap.current").parse().expect("a number");
+    assert!(swapped >= 12 << 20, "{swapped}");
+}
+
+fn leftovers() {
+    let before = Scene::now();
+    let cgroup = Scratch::new("leftover");
+    let swap = file(SWAP).is_ok().then(|| Swap::on(SWAP));
+    let left = Scene::left_since(&before).join("\n");
+    assert!(left.contains("-leftover"), "{left}");
+    assert_eq!(left.contains(SWAP), swap.is_some(), "{left}");
+    drop((cgroup, swap));
+    assert_eq!(Scene::left_since(&before), Vec::<String>::new());
 }

@@ -2,6 +2,7 @@
 //! and a test list that can skip with a reason.
 
 pub mod case;
+pub mod leftover;
 pub mod scratch;
 pub mod swap;
 pub mod workload;

@@ -1,6 +1,7 @@
 //! Tests that need a real kernel; run inside the VM.
 //!
-//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only.
+//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only. The one argument `verifier` prints
+//! what the kernel's verifier counts in each program instead.
 
 mod actuate;
 mod cgroup;
@@ -9,12 +10,16 @@ mod guest;
 mod probe;
 mod process;
 mod shrink;
+mod verifier;
 
 use enforcer_vm_tests::case;
 
 fn main() {
     enforcer::actuate::run_restorer_if_asked();
     actuate::hold_if_asked();
+    if std::env::args().nth(1).is_some_and(|word| word == "verifier") {
+        return verifier::print();
+    }
     let smoke = std::env::var("ENFORCER_TIER").is_ok_and(|tier| tier == "smoke");
     let mut cases = Vec::new();
     cases.extend(guest::cases());

@@ -1,5 +1,6 @@
 //! A cgroup of one's own, gone when it is dropped.
 
+use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -129,5 +130,32 @@ fn remove(path: &Path) {
             return;
         }
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A swap device in use, no longer so when this is dropped.
+#[derive(Debug)]
+pub struct Swap {
+    path: CString,
+}
+
+impl Swap {
+    /// Panics where the kernel does not take it: there is no test without it.
+    pub fn on(path: &str) -> Self {
+        let path = CString::new(path).expect("a path without NUL");
+        // SAFETY: the kernel reads the path up to its NUL.
+        let result = unsafe { libc::swapon(path.as_ptr(), 0) };
+        assert_eq!(result, 0, "swapon {path:?}: {}", std::io::Error::last_os_error());
+        Self { path }
+    }
+}
+
+impl Drop for Swap {
+    fn drop(&mut self) {
+        // SAFETY: the kernel reads the path up to its NUL.
+        let result = unsafe { libc::swapoff(self.path.as_ptr()) };
+        if result != 0 {
+            eprintln!("swapoff {:?}: {}", self.path, std::io::Error::last_os_error());
+        }
     }
 }
