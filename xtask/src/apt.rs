@@ -96,8 +96,7 @@ impl Apt {
 
     /// `apt-get` or `apt-cache` with this configuration.
     pub(crate) fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.env("DEBIAN_FRONTEND", "noninteractive");
+        let mut command = command(program);
         for (key, value) in [
             ("Dir::Etc::sourcelist", self.folder.join("sources.list")),
             ("Dir::Etc::sourceparts", PathBuf::from("-")),
@@ -125,6 +124,15 @@ impl Apt {
         }
         Ok(())
     }
+}
+
+/// `apt-get` or `apt-cache` as the machine has it: asks nothing, waits for another one's lock, tries a mirror
+/// more than once.
+pub(crate) fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command.args(["-o", "DPkg::Lock::Timeout=600", "-o", "Acquire::Retries=3"]);
+    command
 }
 
 /// The machine's release name, `bookworm` say.

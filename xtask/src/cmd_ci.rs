@@ -3,6 +3,7 @@
 use crate::{build, cmd_test, run, setup};
 use anyhow::{Context, Result};
 use clap::Args;
+use std::path::Path;
 use std::process::Command;
 
 /// What to leave out.
@@ -19,25 +20,48 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
 }
 
 /// Formatting and lints of user space and kernel programs, and the dependencies' licences and sources.
-pub(crate) fn lint() -> Result<()> {
-    setup::build()?;
+fn lint() -> Result<()> {
+    println!("== set-up");
+    let toolchain = setup::build()?;
     let root = build::root();
-    let cargo = || {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(&root);
-        cargo
-    };
     println!("== formatting");
-    run::checked(cargo().args(["fmt", "--all", "--check"]))?;
-    run::checked(cargo().args(["fmt", "--check", "--manifest-path", "enforcer-ebpf/programs/Cargo.toml"]))?;
-    println!("== lints");
-    run::checked(cargo().args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))
-        .context("lints of user space")?;
-    println!("== dependencies");
-    if run::output(cargo().args(["deny", "--version"])).is_ok() {
-        run::checked(cargo().args(["deny", "--offline", "check", "licenses", "bans", "sources"]))?;
+    run::checked(cargo(&root).args(["fmt", "--all", "--check"]))?;
+    let programs = root.join("enforcer-ebpf/programs");
+    run::checked(cargo(&programs).args(["fmt", "--check"]))?;
+    println!("== lints of user space");
+    let mut clippy = cargo(&root);
+    clippy.args(["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
+    run::checked(&mut clippy)?;
+    println!("== lints of the kernel programs");
+    if setup::kernel_lints(&toolchain)? {
+        let mut options = enforcer_ebpf_build::Options::new(&root);
+        options.verbose = true;
+        enforcer_ebpf_build::lint(&options)?;
     } else {
-        println!("SKIP dependencies: cargo-deny is not installed (cargo install cargo-deny --locked)");
+        println!("SKIP lints of the kernel programs: {} has no clippy beside it", toolchain.rustc.display());
     }
+    println!("== dependencies");
+    dependencies(&root)
+}
+
+/// Not installed by set-up: building cargo-deny takes longer than everything else here.
+fn dependencies(root: &Path) -> Result<()> {
+    if run::output(cargo(root).args(["deny", "--version"])).is_err() {
+        println!("SKIP dependencies: cargo-deny is not installed (cargo install cargo-deny --locked)");
+        return Ok(());
+    }
+    for manifest in ["Cargo.toml", "enforcer-ebpf/programs/Cargo.toml"] {
+        let mut deny = cargo(root);
+        deny.args(["deny", "--offline", "--manifest-path", manifest, "check", "--config"]);
+        deny.arg(root.join("deny.toml")).args(["bans", "licenses", "sources"]);
+        run::checked(&mut deny).context("check the dependencies")?;
+    }
+    println!("SKIP advisories: their database needs the network (cargo deny check advisories)");
     Ok(())
+}
+
+fn cargo(folder: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(folder);
+    cargo
 }

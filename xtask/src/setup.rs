@@ -3,11 +3,15 @@
 use crate::apt::{self, Apt, Suites};
 use crate::{cache, run};
 use anyhow::{Context, Result, bail};
+use enforcer_ebpf_build::{Found, Toolchain, ToolchainKind, choose, look};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The linker for the kernel programs; the version that fits the LLVM of the compilers in reach.
 const BPF_LINKER: &str = "0.13.0";
+
+/// The oldest emulator under which every kernel of the list is reliable.
+const QEMU_MIN: u32 = 10;
 
 /// A Debian package that provides `path`.
 struct Need {
@@ -16,15 +20,8 @@ struct Need {
     why: &'static str,
 }
 
-const BUILD: [Need; 3] = [
-    Need {
-        path: "/usr/bin/rustc",
-        package: "rustc-web",
-        why: "a compiler whose library source is to be had",
-    },
-    Need { path: "/usr/bin/cargo", package: "cargo-web", why: "its cargo" },
-    Need { path: "/usr/bin/cc", package: "gcc", why: "links programs of the host" },
-];
+/// The kernel programs' compiler, its cargo and its library source.
+const TOOLCHAIN: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
 const GUEST: [Need; 4] = [
     Need { path: "/sbin/mke2fs", package: "e2fsprogs", why: "makes the guest's disk" },
@@ -34,35 +31,53 @@ const GUEST: [Need; 4] = [
 ];
 
 /// What is needed to build the kernel programs and user space.
-pub(crate) fn build() -> Result<()> {
-    let nightly = nightly_with_source();
-    if nightly {
-        println!("    kernel programs: rustup nightly with rust-src");
-    } else {
-        println!("    kernel programs: Debian's rustc-web with its library source");
-        install_missing(&BUILD)?;
-        let source =
-            PathBuf::from(run::output(Command::new("/usr/bin/rustc").arg("--print=sysroot"))?.trim());
-        if !source.join("lib/rustlib/src/rust/library/core").exists() {
-            install(&["rust-web-src"], "the library source of that compiler", None)?;
+pub(crate) fn build() -> Result<Toolchain> {
+    let mut found = look()?;
+    if choose(&found).is_err() {
+        if compiler(&found).is_none() {
+            let why = "a compiler for the kernel programs with its library source";
+            install(&TOOLCHAIN, why, None)?;
+            found = look()?;
+        }
+        if found.linker.is_none() {
+            linker(compiler(&found).context("no compiler for the kernel programs, even after set-up")?)?;
+            found = look()?;
         }
     }
-    linker(nightly)
+    let toolchain = choose(&found)?;
+    println!("    kernel programs: {toolchain}");
+    Ok(toolchain)
+}
+
+/// The lints for the kernel programs' compiler, where they are to be had.
+pub(crate) fn kernel_lints(toolchain: &Toolchain) -> Result<bool> {
+    let there = || enforcer_ebpf_build::lints(toolchain).is_some();
+    if !there() && toolchain.kind == ToolchainKind::Debian {
+        install(&["rust-web-clippy"], "lints for the kernel programs", None)?;
+    }
+    Ok(there())
+}
+
+/// One with which a linker is all that is missing.
+fn compiler(found: &Found) -> Option<PathBuf> {
+    let mut with_linker = found.clone();
+    with_linker.linker.get_or_insert_with(PathBuf::new);
+    choose(&with_linker).ok().map(|toolchain| toolchain.rustc)
 }
 
 /// What is needed to boot a guest.
 pub(crate) fn guest() -> Result<()> {
     install_missing(&GUEST)?;
-    if qemu_major().is_none_or(|major| major < 10) {
-        // Both at once: the older emulator alone would remove a qemu-utils that is there.
+    let version = run::output(Command::new("qemu-system-x86_64").arg("--version"));
+    if version.ok().and_then(|text| qemu_major(&text)).is_none_or(|major| major < QEMU_MIN) {
         let apt = Apt::open(Suites::Backports)?;
         let release = apt::release()?;
-        let target = format!("{release}-backports");
-        let has_new = release != "bookworm";
+        let backports = format!("{release}-backports");
+        // Both at once: the older emulator alone would remove a qemu-utils that is there.
         install(
             &["qemu-system-x86", "qemu-utils"],
             "the emulator; 7.2 panics at random under 6.12, 10 does not",
-            Some((&apt, (!has_new).then_some(target.as_str()))),
+            Some((&apt, (release == "bookworm").then_some(backports.as_str()))),
         )?;
     }
     Ok(())
@@ -81,55 +96,31 @@ pub(crate) fn busybox() -> Result<PathBuf> {
     find().context("the package busybox-static holds no busybox")
 }
 
-fn qemu_major() -> Option<u32> {
-    let text = run::output(Command::new("qemu-system-x86_64").arg("--version")).ok()?;
-    text.split_whitespace().find_map(|word| word.split('.').next()?.parse().ok())
-}
-
-fn nightly_with_source() -> bool {
-    let root = run::output(Command::new("rustc").args(["+nightly", "--print=sysroot"]));
-    root.is_ok_and(|root| Path::new(root.trim()).join("lib/rustlib/src/rust/library/core").exists())
+/// From `qemu-system-x86_64 --version`.
+fn qemu_major(text: &str) -> Option<u32> {
+    text.split_once("version ")?.1.split('.').next()?.parse().ok()
 }
 
 /// bpf-linker, built against the LLVM of the compiler that makes the kernel programs.
-fn linker(nightly: bool) -> Result<()> {
+fn linker(rustc: PathBuf) -> Result<()> {
     let tools = cache::folder("tools")?;
-    let found = tools.join("bin/bpf-linker");
-    let on_path = run::output(Command::new("bpf-linker").arg("--version")).is_ok();
-    if found.exists() || on_path {
-        return Ok(());
-    }
-    let rustc = if nightly { Command::new("rustc") } else { Command::new("/usr/bin/rustc") };
-    let major = llvm_major(rustc, nightly)?;
+    let major = llvm_major(&run::output(Command::new(rustc).arg("-vV"))?)
+        .context("the compiler does not say which LLVM it uses")?;
     let llvm = PathBuf::from(format!("/usr/lib/llvm-{major}"));
     if !llvm.join("include/llvm").exists() {
         install(&[&format!("llvm-{major}-dev")], "the LLVM that bpf-linker links", None)?;
     }
     println!("    building bpf-linker {BPF_LINKER} against LLVM {major}, once (about 3 minutes)");
     let mut cargo = Command::new("cargo");
-    cargo.args([
-        "install",
-        "--quiet",
-        "bpf-linker",
-        "--version",
-        BPF_LINKER,
-        "--locked",
-        "--no-default-features",
-    ]);
-    cargo.arg("--features").arg(format!("llvm-{major}")).arg("--root").arg(&tools);
+    cargo.args(["install", "--quiet", "bpf-linker", "--version", BPF_LINKER, "--locked"]);
+    cargo.args(["--no-default-features", "--features", &format!("llvm-{major}")]).arg("--root").arg(&tools);
     cargo.env("LLVM_PREFIX", &llvm).env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS");
     run::checked(&mut cargo).context("build bpf-linker")
 }
 
-fn llvm_major(mut rustc: Command, nightly: bool) -> Result<u32> {
-    if nightly {
-        rustc.arg("+nightly");
-    }
-    let text = run::output(rustc.arg("-vV"))?;
-    let version = text.lines().find_map(|line| line.strip_prefix("LLVM version: "));
-    version
-        .and_then(|version| version.split('.').next()?.parse().ok())
-        .context("the compiler does not say which LLVM it uses")
+fn llvm_major(version: &str) -> Option<u32> {
+    let llvm = version.lines().find_map(|line| line.strip_prefix("LLVM version: "))?;
+    llvm.split('.').next()?.parse().ok()
 }
 
 fn install_missing(needs: &[Need]) -> Result<()> {
@@ -145,32 +136,47 @@ fn install_missing(needs: &[Need]) -> Result<()> {
 fn install(packages: &[&str], why: &str, from: Option<(&Apt, Option<&str>)>) -> Result<()> {
     let list = packages.join(" ");
     println!("    installing {list}: {why}");
-    if !nix_root() {
-        bail!("{list} missing ({why}); run this as root, or: apt-get install --no-install-recommends {list}");
+    let suite = from.and_then(|(_, suite)| suite);
+    let mut arguments = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
+    arguments.extend(suite.iter().flat_map(|suite| ["-t", suite]));
+    arguments.extend(packages);
+    if !is_root() {
+        bail!(
+            "{list} missing ({why}), and only root can install it; run this once as root, or yourself:\n    \
+             apt-get {}",
+            arguments.join(" ")
+        );
     }
-    let mut command = if let Some((apt, _)) = from {
-        apt.command("apt-get")
-    } else {
-        own_lists()?;
-        Command::new("apt-get")
-    };
-    if let Some((_, Some(target))) = from {
-        command.args(["-t", target]);
+    let apt = || from.map_or_else(|| apt::command("apt-get"), |(apt, _)| apt.command("apt-get"));
+    let once = || run::output(apt().args(&arguments)).with_context(|| format!("install {list}"));
+    if once().is_err() {
+        // The lists are missing or older than the mirror.
+        println!("    reading the package lists again");
+        run::output(apt().args(["update", "--quiet"]))?;
+        once()?;
     }
-    command.args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(packages);
-    command.env("DEBIAN_FRONTEND", "noninteractive");
-    run::output(&mut command).map(drop).with_context(|| format!("install {list}"))
+    Ok(())
 }
 
-/// Reads the machine's package lists where it has none yet.
-fn own_lists() -> Result<()> {
-    let policy = run::output(Command::new("apt-cache").args(["policy", "rustc-web"]))?;
-    if policy.contains("Candidate") && !policy.contains("Candidate: (none)") {
-        return Ok(());
-    }
-    run::output(Command::new("apt-get").args(["update", "--quiet"])).map(drop)
-}
-
-fn nix_root() -> bool {
+fn is_root() -> bool {
     run::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_llvm_a_compiler_uses() {
+        let text = "rustc 1.96.0\nrelease: 1.96.0\nLLVM version: 22.1.2\n";
+        assert_eq!(llvm_major(text), Some(22));
+        assert_eq!(llvm_major("rustc 1.96.0\n"), None);
+    }
+
+    #[test]
+    fn which_major_an_emulator_is() {
+        assert_eq!(qemu_major("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright"), Some(10));
+        assert_eq!(qemu_major("QEMU emulator version 7.2.17"), Some(7));
+        assert_eq!(qemu_major("not that"), None);
+    }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Looks for everything that a build could use.
-pub(crate) fn look() -> Result<Found, BuildError> {
+pub fn look() -> Result<Found, BuildError> {
     let only = match env::var(TOOLCHAIN_ENV).as_deref() {
         Err(_) | Ok("") => None,
         Ok("debian") => Some(ToolchainKind::Debian),

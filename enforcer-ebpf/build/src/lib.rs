@@ -9,7 +9,8 @@ mod find;
 mod run;
 
 pub use choice::{Found, Toolchain, ToolchainKind, choose};
-pub use run::{Built, Options, build};
+pub use find::look;
+pub use run::{Built, Options, build, lint, lints};
 
 use std::path::PathBuf;
 
@@ -62,12 +63,18 @@ pub enum BuildError {
         source: std::io::Error,
     },
     /// cargo failed.
-    #[error("building the kernel programs with {toolchain} failed:\n{output}")]
+    #[error("the kernel programs don't pass with {toolchain}:\n{output}")]
     Cargo {
         /// Which toolchain.
         toolchain: String,
         /// What cargo said.
         output: String,
+    },
+    /// The toolchain has no clippy.
+    #[error("there is no cargo-clippy beside {}", rustc.display())]
+    NoLints {
+        /// Which compiler.
+        rustc: PathBuf,
     },
     /// cargo was content but left no object.
     #[error("the build left no object at {}", path.display())]

@@ -80,16 +80,9 @@ pub fn build(options: &Options) -> Result<Built, BuildError> {
     }
     let toolchain = choose(&find::look()?)?;
     let target_dir = options.target_dir.join("bpf");
-    let mut command = cargo(&toolchain, &options.workspace, &target_dir);
-    if options.verbose {
-        command.stderr(Stdio::inherit());
-    }
-    let output =
-        command.output().map_err(|source| BuildError::Start { cargo: toolchain.cargo.clone(), source })?;
-    if !output.status.success() {
-        let output = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-        return Err(BuildError::Cargo { toolchain: toolchain.to_string(), output });
-    }
+    let mut command = command(&toolchain.cargo, &toolchain, &options.workspace);
+    command.args(["build", "--release", "--locked", "--target-dir"]).arg(&target_dir);
+    run(command, &toolchain, options.verbose)?;
     let object = target_dir.join("bpfel-unknown-none/release/enforcer-ebpf");
     if !object.is_file() {
         return Err(BuildError::NoOutput { path: object });
@@ -97,12 +90,41 @@ pub fn build(options: &Options) -> Result<Built, BuildError> {
     Ok(Built { object, toolchain: Some(toolchain), inputs: inputs(&options.workspace) })
 }
 
-fn cargo(toolchain: &Toolchain, workspace: &Path, target_dir: &Path) -> Command {
-    let mut command = Command::new(&toolchain.cargo);
+/// The toolchain's `cargo-clippy`, where it has one: it lies beside the compiler.
+pub fn lints(toolchain: &Toolchain) -> Option<PathBuf> {
+    Some(toolchain.rustc.with_file_name("cargo-clippy")).filter(|path| path.is_file())
+}
+
+/// Runs clippy over the kernel programs; a warning is an error.
+pub fn lint(options: &Options) -> Result<(), BuildError> {
+    let toolchain = choose(&find::look()?)?;
+    let clippy = lints(&toolchain).ok_or_else(|| BuildError::NoLints { rustc: toolchain.rustc.clone() })?;
+    let mut command = command(&clippy, &toolchain, &options.workspace);
+    // It calls this cargo; a target folder of its own keeps the build's fingerprints as they are.
+    command.env("CARGO", &toolchain.cargo).args(["clippy", "--release", "--locked", "--target-dir"]);
+    command.arg(options.target_dir.join("bpf-lints")).args(["--", "-D", "warnings"]);
+    run(command, &toolchain, options.verbose)
+}
+
+fn run(mut command: Command, toolchain: &Toolchain, verbose: bool) -> Result<(), BuildError> {
+    if verbose {
+        command.stderr(Stdio::inherit());
+    }
+    let output = command
+        .output()
+        .map_err(|source| BuildError::Start { cargo: command.get_program().into(), source })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let output = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    Err(BuildError::Cargo { toolchain: toolchain.to_string(), output })
+}
+
+/// `program` of a toolchain, in the programs' folder, without what an outer cargo run sets.
+fn command(program: &Path, toolchain: &Toolchain, workspace: &Path) -> Command {
+    let mut command = Command::new(program);
     find::clean(&mut command)
         .current_dir(workspace.join("enforcer-ebpf/programs"))
-        .args(["build", "--release", "--locked", "--target-dir"])
-        .arg(target_dir)
         .env("RUSTC", &toolchain.rustc)
         .env("PATH", path_with(&toolchain.linker));
     match toolchain.kind {
