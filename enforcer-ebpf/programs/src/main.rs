@@ -4,6 +4,10 @@
 #![no_main]
 #![feature(core_intrinsics)]
 #![allow(internal_features, reason = "the BPF target has no compare-and-swap, so no core atomics")]
+#![allow(
+    clippy::needless_borrows_for_generic_args,
+    reason = "the helpers take addresses; by value everything would be copied once more on a stack of 512 bytes"
+)]
 
 mod cost;
 mod kernel;

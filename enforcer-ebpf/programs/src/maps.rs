@@ -59,7 +59,7 @@ pub fn send<T: 'static>(kind: Kind, time_ns: u64, fill: impl FnOnce(&mut T)) {
         return dropped(kind);
     };
     let start = entry.as_mut_ptr();
-    const { assert!(size_of::<T>() % 8 == 0) };
+    const { assert!(size_of::<T>().is_multiple_of(8)) };
     // SAFETY: the entry is `T` bytes of our own until it is submitted; records start with a `Header`, and
     // all zeroes is a value of every record type.
     unsafe {
