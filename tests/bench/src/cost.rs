@@ -1,6 +1,6 @@
 //! What the kernel programs cost: time an event by program, and a workload with and without them.
 
-use crate::clock::now_ns;
+use crate::clock::{milliseconds, now_ns};
 use crate::stats::Spread;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -152,9 +152,4 @@ fn report(
         programs.push(Program { name: cost.program.name(), events: cost.count, ns_per_event });
     }
     crate::write_json("cost", &Report { paired, programs })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nanoseconds of one run are far below 2^52")]
-fn milliseconds(from: u64, to: u64) -> f64 {
-    to.saturating_sub(from) as f64 / 1e6
 }

@@ -1,7 +1,7 @@
 //! From the first sign in the kernel that a brake bites to the limit raised again: the gate on eBPF, against
 //! somebody who polls `memory.events`.
 
-use crate::clock::now_ns;
+use crate::clock::{milliseconds, now_ns};
 use crate::instance::{Class, Instance};
 use crate::stats::Spread;
 use anyhow::{Context, Result};
@@ -160,9 +160,4 @@ async fn by_polling(instance: &Instance, bus: &Bus, interval: Duration) -> Resul
         crossed = crossed.or(crossing(&next, id).filter(|at| *at > braked));
     }
     Ok(crossed.map(|crossed| milliseconds(crossed, restored)))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nanoseconds of one run are far below 2^52")]
-fn milliseconds(from: u64, to: u64) -> f64 {
-    to.saturating_sub(from) as f64 / 1e6
 }

@@ -42,7 +42,8 @@ mod tests {
         let values: Vec<f64> = (1..=20).rev().map(f64::from).collect();
         let spread = Spread::of(&values).unwrap();
         assert_eq!((spread.min, spread.median, spread.p95, spread.max), (1.0, 10.0, 19.0, 20.0));
-        assert_eq!(Spread::of(&[7.0]).map(|spread| spread.n), Some(1));
+        let one = Spread::of(&[7.0]).unwrap();
+        assert_eq!((one.n, one.p95), (1, 7.0));
         assert_eq!(Spread::of(&[]), None);
     }
 }
