@@ -183,7 +183,7 @@ fn what_cargo_says_is_in_the_error() {
     let machine = Machine::with_nightly();
     machine.script("bin/bpf-linker", "");
     machine.script("nightly/bin/cargo", "echo 'error: it broke' >&2; exit 101");
-    has(&machine.says(&[]), &["ERROR building the kernel programs with rustup's nightly", "error: it broke"]);
+    has(&machine.says(&[]), &["ERROR the kernel programs don't pass with rustup's nightly", "error: it broke"]);
     machine.script("nightly/bin/cargo", "exit 0");
     has(&machine.says(&[]), &["ERROR the build left no object at"]);
 }

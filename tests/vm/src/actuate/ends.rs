@@ -137,7 +137,7 @@ fn a_full_or_read_only_state_dir_changes_nothing() {
     let point = rig.state_path.path().join("small");
     fs::create_dir(&point).unwrap();
     let none = None::<&str>;
-    mount(Some("tmpfs"), &point, Some("tmpfs"), MsFlags::empty(), Some("size=8k")).unwrap();
+    mount(Some("tmpfs"), &point, Some("tmpfs"), MsFlags::empty(), Some("size=8k,mode=700")).unwrap();
     let begin = || {
         let state = StateDir::open(&point)?;
         Session::begin(&rig.cgroup(), &state, &SessionOptions::default())
