@@ -1,6 +1,6 @@
 //! Debian packages: a private view of the archive with more suites, apart from the machine's own.
 
-use crate::{cache, run};
+use crate::{cache, long, run};
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 use std::process::Command;
@@ -77,8 +77,8 @@ impl Apt {
         let same = std::fs::read_to_string(&sources).is_ok_and(|old| old == list);
         if !same || !apt.fresh() {
             std::fs::write(&sources, list)?;
-            println!("    reading the package lists ({})", suites.name());
-            run::output(apt.command("apt-get").arg("update"))?;
+            let what = format!("reading the package lists ({})", suites.name());
+            long::watched(&what, apt.command("apt-get").arg("update"))?;
             std::fs::write(apt.stamp(), "")?;
         }
         Ok(apt)
@@ -115,10 +115,11 @@ impl Apt {
         Ok(text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
     }
 
-    /// Downloads packages (not installed) and unpacks them all into `into`.
-    pub(crate) fn unpack(&self, packages: &[String], into: &std::path::Path) -> Result<()> {
+    /// Downloads packages (not installed) and unpacks them all into `into`; `what` says so to people.
+    pub(crate) fn unpack(&self, what: &str, packages: &[String], into: &std::path::Path) -> Result<()> {
         let scratch = tempfile::tempdir_in(&self.folder)?;
-        run::output(self.command("apt-get").arg("download").args(packages).current_dir(scratch.path()))?;
+        let mut download = self.command("apt-get");
+        long::watched(what, download.arg("download").args(packages).current_dir(scratch.path()))?;
         for entry in std::fs::read_dir(scratch.path())? {
             run::checked(Command::new("dpkg").arg("-x").arg(entry?.path()).arg(into))?;
         }

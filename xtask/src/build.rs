@@ -1,17 +1,24 @@
 //! Building what goes into a guest: static programs.
 
-use crate::run;
+use crate::long;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The one target whose programs run in a guest.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// Programs that go into every guest's `/bin`; each is a package of that name.
-pub(crate) const PROGRAMS: [&str; 5] =
-    ["enforcer", "enforcer-bench", "enforcer-demo", "enforcer-vm-tests", "enforcer-workload"];
+/// The command itself.
+pub(crate) const ENFORCER: &str = "enforcer";
+/// Processes with a known memory behaviour.
+pub(crate) const WORKLOAD: &str = "enforcer-workload";
+/// The story.
+pub(crate) const DEMO: &str = "enforcer-demo";
 /// The VM tier's runner.
 pub(crate) const VM_TESTS: &str = "enforcer-vm-tests";
+/// The benchmarks.
+pub(crate) const BENCH: &str = "enforcer-bench";
+/// Programs that can go into a guest's `/bin`; each is a package of that name.
+pub(crate) const PROGRAMS: [&str; 5] = [ENFORCER, BENCH, DEMO, VM_TESTS, WORKLOAD];
 /// The guest's process 1.
 pub(crate) const INIT: &str = "enforcer-test-init";
 
@@ -20,22 +27,30 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Builds guest programs, process 1 among them, and returns their folder.
+/// Builds the kernel programs ahead of user space, whose build script does so without a word, for minutes.
+pub(crate) fn kernel_programs() -> Result<()> {
+    let this = std::env::current_exe().context("find this very program")?;
+    let mut command = Command::new(this);
+    long::cargo("building the kernel programs", command.arg("build-ebpf"))
+        .context("build the kernel programs")
+}
+
+/// Builds guest programs and returns their folder.
 ///
 /// Static, for the guest has no libraries; in a target folder of their own, so that these flags and those of
 /// the host's build don't undo each other.
 pub(crate) fn guest_programs(programs: &[&str]) -> Result<PathBuf> {
-    println!("    building the guest's programs");
     let target = target_folder().join("guest");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["build", "--quiet", "--profile", "guest", "--target", TARGET]);
+    cargo.current_dir(root()).args(["build", "--profile", "guest", "--target", TARGET]);
     cargo.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-C target-feature=+crt-static");
     // The kernel programs are the same for both; their `core` alone takes minutes.
     cargo.env(enforcer_ebpf_build::TARGET_DIR_ENV, target_folder());
-    for package in programs.iter().chain([&INIT]) {
+    for package in programs {
         cargo.args(["--package", package]);
     }
-    run::checked(&mut cargo).context("build the guest's programs")?;
+    let what = format!("building {} (static)", programs.join(", "));
+    long::cargo(&what, &mut cargo).context("build the guest's programs")?;
     Ok(target.join(TARGET).join("guest"))
 }
 

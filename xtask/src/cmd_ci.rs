@@ -3,6 +3,7 @@
 use crate::{build, cmd_test, run, setup};
 use anyhow::{Context, Result};
 use clap::Args;
+use enforcer_ebpf_build::Toolchain;
 use std::path::Path;
 use std::process::Command;
 
@@ -33,12 +34,16 @@ fn lint() -> Result<()> {
     clippy.args(["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
     run::checked(&mut clippy)?;
     println!("== lints of the kernel programs");
-    if setup::kernel_lints(&toolchain)? {
-        let mut options = enforcer_ebpf_build::Options::new(&root);
-        options.verbose = true;
-        enforcer_ebpf_build::lint(&options)?;
-    } else {
-        println!("SKIP lints of the kernel programs: {} has no clippy beside it", toolchain.rustc.display());
+    match &toolchain {
+        None => println!("SKIP lints of the kernel programs: a prebuilt object is named"),
+        Some(toolchain) if setup::kernel_lints(toolchain)? => {
+            let mut options = enforcer_ebpf_build::Options::new(&root);
+            options.verbose = true;
+            enforcer_ebpf_build::lint(&options)?;
+        }
+        Some(Toolchain { rustc, .. }) => {
+            println!("SKIP lints of the kernel programs: {} has no clippy beside it", rustc.display());
+        }
     }
     println!("== dependencies");
     dependencies(&root)

@@ -15,6 +15,9 @@ pub(crate) struct Options {
     kernel: Option<String>,
 }
 
+/// What the story needs of ours, here or in a VM.
+const PROGRAMS: [&str; 3] = [build::ENFORCER, build::WORKLOAD, build::DEMO];
+
 pub(crate) fn run(options: &Options) -> Result<i32> {
     println!("== set-up");
     let here = if options.kernel.is_some() { Err("a kernel was named".to_owned()) } else { host_can() };
@@ -26,10 +29,11 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
         Err(why) => why,
     };
     println!("    this machine can't run it itself ({why}); a VM can");
-    let kit = Kit::ready()?;
+    let kit = Kit::ready(&PROGRAMS)?;
     let kernel = kernels::find(options.kernel.as_deref().unwrap_or(kernels::DEFAULT))?.unpacked()?;
-    println!("    booting Linux {} under QEMU", kernel.release);
-    let ended = kit.boot(&kernel, Boot::new(&["/bin/enforcer-demo"]), |line| println!("{line}"))?;
+    println!("    booting Linux {} under QEMU, which takes some seconds without KVM", kernel.release);
+    let ended =
+        kit.boot(&kernel, Boot::new(&[&format!("/bin/{}", build::DEMO)]), |line| println!("{line}"))?;
     Ok(ended.status)
 }
 
@@ -52,17 +56,18 @@ fn host_can() -> Result<(), String> {
 /// The story on this machine; `None` where the command itself finds that it can't be done here.
 fn on_host() -> Result<Option<i32>> {
     crate::setup::build()?;
-    let programs = build::guest_programs(&build::PROGRAMS)?;
+    build::kernel_programs()?;
+    let programs = build::guest_programs(&PROGRAMS)?;
     // The kernel may still refuse: the command knows, and says why.
-    if !Command::new(programs.join("enforcer")).arg("check").stdin(Stdio::null()).status()?.success() {
+    if !Command::new(programs.join(build::ENFORCER)).arg("check").stdin(Stdio::null()).status()?.success() {
         return Ok(None);
     }
     let disk = tempfile::Builder::new().prefix("demo-").tempdir_in(build::target_folder())?;
-    let status = Command::new(programs.join("enforcer-demo"))
+    let status = Command::new(programs.join(build::DEMO))
         .arg("--enforcer")
-        .arg(programs.join("enforcer"))
+        .arg(programs.join(build::ENFORCER))
         .arg("--workload")
-        .arg(programs.join("enforcer-workload"))
+        .arg(programs.join(build::WORKLOAD))
         .arg("--dir")
         .arg(disk.path())
         .status()?;

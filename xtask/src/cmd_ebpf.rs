@@ -14,7 +14,9 @@ pub(crate) struct BuildOptions {}
 /// Builds the kernel programs and says with what and where to.
 pub(crate) fn build(_options: &BuildOptions) -> Result<i32> {
     setup::build()?;
-    let built = enforcer_ebpf_build::build(&enforcer_ebpf_build::Options::new(build::root()))?;
+    let mut options = enforcer_ebpf_build::Options::new(build::root());
+    options.verbose = true;
+    let built = enforcer_ebpf_build::build(&options)?;
     println!("{}\n{}", built.origin(), built.object.display());
     Ok(0)
 }
@@ -42,7 +44,7 @@ pub(crate) fn verifier(options: &VerifierOptions) -> Result<i32> {
         Some(name) => vec![kernels::find(name)?],
         None => KERNELS.iter().collect(),
     };
-    let kit = Kit::ready()?;
+    let kit = Kit::ready(&[build::VM_TESTS])?;
     let mut faults = Vec::new();
     for kernel in chosen {
         let unpacked = kernel.unpacked()?;

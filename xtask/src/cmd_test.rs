@@ -2,7 +2,7 @@
 
 use crate::guest::{Boot, Kit};
 use crate::kernels::{self, KERNELS, Kernel, Tier};
-use crate::{build, setup};
+use crate::{build, long, setup};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::io::{BufRead, BufReader};
@@ -25,6 +25,9 @@ pub(crate) struct Options {
     #[arg(long)]
     guest_only: bool,
 }
+
+/// What the VM tier runs; the benchmarks have a short form among the tests.
+const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::VM_TESTS, build::BENCH];
 
 /// What test runners counted.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -69,11 +72,12 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
     if options.kernel.is_none() && !options.guest_only {
         println!("== host");
         setup::build()?;
+        build::kernel_programs()?;
         let counts = host(options.filter.as_deref())?;
         summary.push(("host".to_owned(), counts));
     }
     if !options.host_only {
-        let kit = Kit::ready()?;
+        let kit = Kit::ready(&PROGRAMS)?;
         for kernel in chosen(options.kernel.as_deref())? {
             summary.push(guest(&kit, kernel, options)?);
         }
@@ -99,15 +103,14 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static Kernel>> {
 
 /// `cargo test` over the workspace; what it prints is passed on and counted.
 fn host(filter: Option<&str>) -> Result<Counts> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(build::root()).args([
-        "test",
-        "--quiet",
-        "--workspace",
-        "--no-fail-fast",
-        "--exclude",
-        build::VM_TESTS,
-    ]);
+    // Apart, for the quiet that suits the run of the tests would hide minutes of building them.
+    if let Err(error) = long::cargo("building the tests", cargo_test().arg("--no-run")) {
+        println!("{error:#}");
+        return Ok(Counts { failed: 1, ..Counts::default() });
+    }
+    println!("    running them");
+    let mut cargo = cargo_test();
+    cargo.args(["--quiet", "--no-fail-fast"]);
     if let Some(filter) = filter {
         cargo.arg("--").arg(filter);
     }
@@ -125,6 +128,12 @@ fn host(filter: Option<&str>) -> Result<Counts> {
         counts.failed = 1;
     }
     Ok(counts)
+}
+
+fn cargo_test() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(build::root()).args(["test", "--workspace", "--exclude", build::VM_TESTS]);
+    cargo
 }
 
 fn guest(kit: &Kit, kernel: &Kernel, options: &Options) -> Result<(String, Counts)> {

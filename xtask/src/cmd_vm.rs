@@ -34,7 +34,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: Options) -> Result<i32> {
-    let kit = if options.bare { Kit::bare()? } else { Kit::ready()? };
+    let kit = if options.bare { Kit::bare()? } else { Kit::ready(&build::PROGRAMS)? };
     let kernel = kernels::find(&options.kernel)?.unpacked()?;
     let interactive = options.command.is_empty();
     let mut boot = Boot::new(&[]);

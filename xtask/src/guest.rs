@@ -39,10 +39,11 @@ impl Boot {
 }
 
 impl Kit {
-    /// Sets up this machine and builds everything.
-    pub(crate) fn ready() -> Result<Self> {
+    /// Sets up this machine and builds `programs`, of [`build::PROGRAMS`], for the guest's `/bin`.
+    pub(crate) fn ready(programs: &'static [&'static str]) -> Result<Self> {
         setup::build()?;
-        Self::with(&build::PROGRAMS)
+        build::kernel_programs()?;
+        Self::with(programs)
     }
 
     /// For a guest with a shell and nothing of ours.
@@ -53,7 +54,8 @@ impl Kit {
     fn with(programs: &'static [&'static str]) -> Result<Self> {
         setup::guest()?;
         let busybox = setup::busybox()?;
-        Ok(Self { folder: build::guest_programs(programs)?, programs, busybox })
+        let with_init: Vec<_> = programs.iter().copied().chain([build::INIT]).collect();
+        Ok(Self { folder: build::guest_programs(&with_init)?, programs, busybox })
     }
 
     /// Boots once, passing lines of the job to `line`.

@@ -67,7 +67,6 @@ impl Kernel {
         let Some(newest) = names.pop() else {
             bail!("the package archive in reach has no kernel that matches {}", self.pattern)
         };
-        println!("    fetching {newest}");
         let partial = folder.with_extension("partial");
         if partial.exists() {
             std::fs::remove_dir_all(&partial)?;
@@ -78,7 +77,7 @@ impl Kernel {
             let name = newest.replacen("linux-image-", part, 1);
             packages.extend(apt.names(&format!("^{}$", name.replace('+', r"\+").replace('.', r"\.")))?);
         }
-        apt.unpack(&packages, &partial)?;
+        apt.unpack(&format!("fetching {newest}, some 40 to 100 MB"), &packages, &partial)?;
         read(&partial).with_context(|| format!("{newest} holds no kernel"))?;
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;

@@ -14,6 +14,7 @@ mod guest;
 mod kernels;
 mod kmod;
 mod lines;
+mod long;
 mod qemu;
 mod run;
 mod setup;

@@ -35,7 +35,7 @@ pub(crate) fn terminal_size() -> Option<(u16, u16)> {
     Some((rows.parse().ok()?, columns.parse().ok()?)).filter(|size| *size != (0, 0))
 }
 
-fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

@@ -1,9 +1,9 @@
 //! Finds what is missing on this machine, says what it installs and why, installs it, goes on.
 
 use crate::apt::{self, Apt, Suites};
-use crate::{cache, run};
+use crate::{cache, long, run};
 use anyhow::{Context, Result, bail};
-use enforcer_ebpf_build::{Found, Toolchain, ToolchainKind, choose, look};
+use enforcer_ebpf_build::{Found, OBJECT_ENV, Toolchain, ToolchainKind, choose, look, prebuilt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,8 +30,13 @@ const GUEST: [Need; 4] = [
     Need { path: "/usr/bin/xz", package: "xz-utils", why: "unpacks the guest's modules" },
 ];
 
-/// What is needed to build the kernel programs and user space.
-pub(crate) fn build() -> Result<Toolchain> {
+/// What is needed to build the kernel programs and user space. `None` where a prebuilt object is named, which needs
+/// no toolchain.
+pub(crate) fn build() -> Result<Option<Toolchain>> {
+    if let Some(object) = prebuilt()? {
+        println!("    kernel programs: {}, as {OBJECT_ENV} says", object.display());
+        return Ok(None);
+    }
     let mut found = look()?;
     if choose(&found).is_err() {
         if compiler(&found).is_none() {
@@ -46,7 +51,7 @@ pub(crate) fn build() -> Result<Toolchain> {
     }
     let toolchain = choose(&found)?;
     println!("    kernel programs: {toolchain}");
-    Ok(toolchain)
+    Ok(Some(toolchain))
 }
 
 /// The lints for the kernel programs' compiler, where they are to be had.
@@ -91,8 +96,8 @@ pub(crate) fn busybox() -> Result<PathBuf> {
     if let Some(found) = find() {
         return Ok(found);
     }
-    println!("    fetching busybox-static, for a shell in the guest");
-    Apt::open(Suites::Backports)?.unpack(&["busybox-static".to_owned()], &folder)?;
+    let what = "fetching busybox-static, for a shell in the guest";
+    Apt::open(Suites::Backports)?.unpack(what, &["busybox-static".to_owned()], &folder)?;
     find().context("the package busybox-static holds no busybox")
 }
 
@@ -110,12 +115,12 @@ fn linker(rustc: PathBuf) -> Result<()> {
     if !llvm.join("include/llvm").exists() {
         install(&[&format!("llvm-{major}-dev")], "the LLVM that bpf-linker links", None)?;
     }
-    println!("    building bpf-linker {BPF_LINKER} against LLVM {major}, once (about 3 minutes)");
+    let what = format!("building bpf-linker {BPF_LINKER} against LLVM {major}, once (some minutes)");
     let mut cargo = Command::new("cargo");
-    cargo.args(["install", "--quiet", "bpf-linker", "--version", BPF_LINKER, "--locked"]);
+    cargo.args(["install", "bpf-linker", "--version", BPF_LINKER, "--locked"]);
     cargo.args(["--no-default-features", "--features", &format!("llvm-{major}")]).arg("--root").arg(&tools);
     cargo.env("LLVM_PREFIX", &llvm).env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS");
-    run::checked(&mut cargo).context("build bpf-linker")
+    long::cargo(&what, &mut cargo).context("build bpf-linker")
 }
 
 fn llvm_major(version: &str) -> Option<u32> {
@@ -135,7 +140,6 @@ fn install_missing(needs: &[Need]) -> Result<()> {
 /// Installs packages, from a private list of suites where one is given.
 fn install(packages: &[&str], why: &str, from: Option<(&Apt, Option<&str>)>) -> Result<()> {
     let list = packages.join(" ");
-    println!("    installing {list}: {why}");
     let suite = from.and_then(|(_, suite)| suite);
     let mut arguments = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
     arguments.extend(suite.iter().flat_map(|suite| ["-t", suite]));
@@ -148,11 +152,11 @@ fn install(packages: &[&str], why: &str, from: Option<(&Apt, Option<&str>)>) -> 
         );
     }
     let apt = || from.map_or_else(|| apt::command("apt-get"), |(apt, _)| apt.command("apt-get"));
-    let once = || run::output(apt().args(&arguments)).with_context(|| format!("install {list}"));
+    let what = format!("installing {list}: {why}");
+    let once = || long::watched(&what, apt().args(&arguments)).with_context(|| format!("install {list}"));
     if once().is_err() {
         // The lists are missing or older than the mirror.
-        println!("    reading the package lists again");
-        run::output(apt().args(["update", "--quiet"]))?;
+        long::watched("reading the package lists again", apt().args(["update", "--quiet"]))?;
         once()?;
     }
     Ok(())

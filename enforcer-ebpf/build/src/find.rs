@@ -6,6 +6,14 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The linker's name, as the compiler calls it.
+const LINKER: &str = "bpf-linker";
+
+/// The path that a variable holds; an empty one is as good as none.
+pub(crate) fn named(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
 /// Looks for everything that a build could use.
 pub fn look() -> Result<Found, BuildError> {
     let only = match env::var(TOOLCHAIN_ENV).as_deref() {
@@ -50,15 +58,18 @@ fn tools_cache() -> Option<PathBuf> {
 }
 
 fn linker() -> Result<Option<PathBuf>, BuildError> {
-    if let Some(path) = env::var_os(LINKER_ENV).filter(|path| !path.is_empty()).map(PathBuf::from) {
-        return if path.is_file() { Ok(Some(path)) } else { Err(BuildError::NoLinkerThere { path }) };
+    if let Some(path) = named(LINKER_ENV) {
+        // The compiler looks for that name on a PATH that begins with its folder.
+        let fits =
+            path.is_absolute() && path.file_name().is_some_and(|name| name == LINKER) && path.is_file();
+        return if fits { Ok(Some(path)) } else { Err(BuildError::NoLinkerThere { path }) };
     }
     let mut folders: Vec<PathBuf> =
         env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
     folders.extend(env::var_os("CARGO_HOME").map(|home| PathBuf::from(home).join("bin")));
     folders.extend(env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo/bin")));
     folders.extend(tools_cache());
-    Ok(folders.into_iter().map(|folder| folder.join("bpf-linker")).find(|path| path.is_file()))
+    Ok(folders.into_iter().map(|folder| folder.join(LINKER)).find(|path| path.is_file()))
 }
 
 /// Whether a variable steers cargo or rustc away from what the programs' own configuration says. Where

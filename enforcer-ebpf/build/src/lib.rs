@@ -10,7 +10,7 @@ mod run;
 
 pub use choice::{Found, Toolchain, ToolchainKind, choose};
 pub use find::look;
-pub use run::{Built, Options, build, lint, lints};
+pub use run::{Built, Options, build, lint, lints, prebuilt};
 
 use std::path::PathBuf;
 
@@ -27,8 +27,8 @@ pub const TARGET_DIR_ENV: &str = "ENFORCER_EBPF_TARGET_DIR";
 /// Why there is no object.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// `ENFORCER_EBPF_OBJECT` names a file that is not there.
-    #[error("{OBJECT_ENV} names {}, which is not a readable file", path.display())]
+    /// `ENFORCER_EBPF_OBJECT` names no file, or one by a relative path.
+    #[error("{OBJECT_ENV} names {}, which is not the absolute path of a file", path.display())]
     NoObject {
         /// What it names.
         path: PathBuf,
@@ -39,8 +39,8 @@ pub enum BuildError {
         /// The value.
         value: String,
     },
-    /// `ENFORCER_BPF_LINKER` names a file that is not there.
-    #[error("{LINKER_ENV} names {}, which is not a file", path.display())]
+    /// `ENFORCER_BPF_LINKER` names no file, one by a relative path, or one of another name.
+    #[error("{LINKER_ENV} names {}, which is not the absolute path of a file called bpf-linker", path.display())]
     NoLinkerThere {
         /// What it names.
         path: PathBuf,

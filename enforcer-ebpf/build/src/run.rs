@@ -22,8 +22,7 @@ impl Options {
     /// For the repository at `workspace`, into the target folder that cargo uses for it.
     pub fn new(workspace: impl Into<PathBuf>) -> Self {
         let workspace = workspace.into();
-        let named = |name| env::var_os(name).filter(|dir| !dir.is_empty());
-        let target_dir = named(TARGET_DIR_ENV).or_else(|| named("CARGO_TARGET_DIR"));
+        let target_dir = find::named(TARGET_DIR_ENV).or_else(|| find::named("CARGO_TARGET_DIR"));
         let target_dir = workspace.join(target_dir.unwrap_or_else(|| "target".into()));
         Self { workspace, target_dir, verbose: false }
     }
@@ -69,14 +68,20 @@ fn inputs(workspace: &Path) -> Vec<PathBuf> {
     .collect()
 }
 
+/// The object that `ENFORCER_EBPF_OBJECT` names, if it names one.
+pub fn prebuilt() -> Result<Option<PathBuf>, BuildError> {
+    match find::named(OBJECT_ENV) {
+        // Cargo runs a build script in its package's folder, so a relative path would mean something else there.
+        Some(object) if object.is_absolute() && object.is_file() => Ok(Some(object)),
+        Some(path) => Err(BuildError::NoObject { path }),
+        None => Ok(None),
+    }
+}
+
 /// Builds the kernel programs, or takes the object that `ENFORCER_EBPF_OBJECT` names.
 pub fn build(options: &Options) -> Result<Built, BuildError> {
-    if let Some(object) = env::var_os(OBJECT_ENV).filter(|path| !path.is_empty()).map(PathBuf::from) {
-        return if object.is_file() {
-            Ok(Built { inputs: vec![object.clone()], object, toolchain: None })
-        } else {
-            Err(BuildError::NoObject { path: object })
-        };
+    if let Some(object) = prebuilt()? {
+        return Ok(Built { inputs: vec![object.clone()], object, toolchain: None });
     }
     let toolchain = choose(&find::look()?)?;
     let target_dir = options.target_dir.join("bpf");

@@ -133,7 +133,7 @@ fn the_linker_is_found_where_it_may_be() {
         ("home/.cargo/bin/bpf-linker", vec![]),
         ("home/.cache/enforcer/tools/bin/bpf-linker", vec![]),
         ("cache/enforcer/tools/bin/bpf-linker", vec!["XDG_CACHE_HOME"]),
-        ("elsewhere/linker", vec![LINKER_ENV]),
+        ("elsewhere/bpf-linker", vec![LINKER_ENV]),
     ] {
         let machine = Machine::with_nightly();
         machine.script(place, "");
@@ -164,6 +164,18 @@ fn a_wrong_environment_is_refused_by_name() {
     has(&machine.says(&[(TOOLCHAIN_ENV, "gcc")]), &["ERROR ENFORCER_EBPF_TOOLCHAIN is \"gcc\"", "debian"]);
     has(&machine.says(&[(LINKER_ENV, "/nowhere")]), &["ERROR ENFORCER_BPF_LINKER names /nowhere"]);
     has(&machine.says(&[(OBJECT_ENV, "/nowhere")]), &["ERROR ENFORCER_EBPF_OBJECT names /nowhere"]);
+    // The compiler would take the next bpf-linker on PATH instead.
+    machine.script("bin/linker", "");
+    let linker = machine.path("bin/linker").display().to_string();
+    has(
+        &machine.says(&[(LINKER_ENV, &linker)]),
+        &["ERROR ENFORCER_BPF_LINKER names ", "a file called bpf-linker"],
+    );
+    // Where a build script runs, it would mean another file.
+    has(
+        &machine.says(&[(OBJECT_ENV, "Cargo.toml")]),
+        &["ERROR ENFORCER_EBPF_OBJECT names Cargo.toml", "absolute"],
+    );
 }
 
 #[test]
@@ -183,7 +195,10 @@ fn what_cargo_says_is_in_the_error() {
     let machine = Machine::with_nightly();
     machine.script("bin/bpf-linker", "");
     machine.script("nightly/bin/cargo", "echo 'error: it broke' >&2; exit 101");
-    has(&machine.says(&[]), &["ERROR the kernel programs don't pass with rustup's nightly", "error: it broke"]);
+    has(
+        &machine.says(&[]),
+        &["ERROR the kernel programs don't pass with rustup's nightly", "error: it broke"],
+    );
     machine.script("nightly/bin/cargo", "exit 0");
     has(&machine.says(&[]), &["ERROR the build left no object at"]);
 }
