@@ -61,25 +61,6 @@ pub fn parse_duration(text: &str) -> Result<Micros, DurationError> {
     Ok(Micros::new(sum))
 }
 
-/// For people: `1.2s`, `250ms`, `80us`, `2m5s`.
-pub fn approximate(span: Micros) -> String {
-    let micros = span.get();
-    let tenth = |unit: u64, name: &str| {
-        let tenths = micros / (unit / 10);
-        match (tenths / 10, tenths % 10) {
-            (whole, 0) => format!("{whole}{name}"),
-            (whole, part) => format!("{whole}.{part}{name}"),
-        }
-    };
-    match micros {
-        0..1_000 => format!("{micros}us"),
-        1_000..10_000 => tenth(1_000, "ms"),
-        10_000..1_000_000 => format!("{}ms", micros / 1_000),
-        1_000_000..60_000_000 => tenth(1_000_000, "s"),
-        _ => format!("{}m{}s", micros / 60_000_000, micros % 60_000_000 / 1_000_000),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,22 +103,14 @@ mod tests {
         }
     }
 
-    #[test]
-    fn shown_to_people() {
-        for (micros, text) in [
-            (0, "0us"),
-            (999, "999us"),
-            (1_250, "1.2ms"),
-            (250_000, "250ms"),
-            (1_240_000, "1.2s"),
-            (10_000_000, "10s"),
-            (125_000_000, "2m5s"),
-        ] {
-            assert_eq!(approximate(Micros::new(micros)), text);
-        }
-    }
-
     proptest! {
+        #[test]
+        fn what_is_shown_can_be_typed_again(micros in any::<u64>()) {
+            let shown = Micros::new(micros).to_string();
+            let again = parse_duration(&shown).expect("a time");
+            prop_assert!(again.get() <= micros && again.to_string() == shown, "{shown}");
+        }
+
         #[test]
         fn no_text_panics(text in "[-+0-9.]{0,30}[a-zµ ]{0,3}\\PC{0,40}") {
             let _ = parse_duration(&text);

@@ -5,7 +5,7 @@
 //! byte counts as a whole one, as Kubernetes rounds.
 
 use crate::cgroup::shown;
-use enforcer_gate::{Bytes, PAGE_SIZE};
+use enforcer_gate::{BINARY_SUFFIXES, Bytes, PAGE_SIZE};
 use std::fmt;
 
 /// Most bytes of text that a quantity can have.
@@ -18,7 +18,6 @@ pub const TARGET_BYTES_MAX: u64 = i64::MAX as u64;
 /// 10^38 is the highest power of ten in a `u128`.
 const DIGITS_MAX: usize = 38;
 
-const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 
@@ -178,7 +177,7 @@ pub(crate) struct Scale {
 
 impl Scale {
     fn parse(suffix: &str) -> Option<Self> {
-        if let Some((_, shift)) = BINARY.iter().find(|(name, _)| *name == suffix) {
+        if let Some((_, shift)) = BINARY_SUFFIXES.iter().find(|(name, _)| *name == suffix) {
             return Some(Self { power: 0, shift: *shift });
         }
         if let Some((_, power)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
@@ -195,23 +194,10 @@ impl Scale {
     }
 }
 
-/// For people: exact where the number is short (`256Mi`), else with one decimal (`93.4Mi`), rounded to nearest.
-pub fn approximate(bytes: Bytes) -> String {
-    let bytes = bytes.get();
-    let Some((suffix, shift)) = BINARY.iter().rev().find(|(_, shift)| bytes >= 1 << shift) else {
-        return format!("{bytes}");
-    };
-    let tenths = (u128::from(bytes) * 10 + (1_u128 << (shift - 1))) >> shift;
-    match (tenths / 10, tenths % 10) {
-        (whole, 0) => format!("{whole}{suffix}"),
-        (whole, tenth) => format!("{whole}.{tenth}{suffix}"),
-    }
-}
-
 /// To be typed in again: the highest binary suffix that loses nothing.
 pub fn exact(bytes: Bytes) -> String {
     let bytes = bytes.get();
-    match BINARY.iter().rev().find(|(_, shift)| bytes != 0 && bytes.is_multiple_of(1 << shift)) {
+    match BINARY_SUFFIXES.iter().rev().find(|(_, shift)| bytes != 0 && bytes.is_multiple_of(1 << shift)) {
         Some((suffix, shift)) => format!("{}{suffix}", bytes >> shift),
         None => format!("{bytes}"),
     }
@@ -319,18 +305,15 @@ mod tests {
     }
 
     #[test]
-    fn shown_to_people_and_to_type_again() {
-        for (bytes, people, typed) in [
-            (0, "0", "0"),
-            (1023, "1023", "1023"),
-            (4096, "4Ki", "4Ki"),
-            (268_435_456, "256Mi", "256Mi"),
-            (97_935_360, "93.4Mi", "95640Ki"),
-            (183_500_800, "175Mi", "175Mi"),
-            (183_508_992, "175Mi", "179208Ki"),
-            (u64::MAX, "16Ei", "18446744073709551615"),
+    fn to_type_again() {
+        for (bytes, typed) in [
+            (0, "0"),
+            (1023, "1023"),
+            (4096, "4Ki"),
+            (268_435_456, "256Mi"),
+            (97_935_360, "95640Ki"),
+            (u64::MAX, "18446744073709551615"),
         ] {
-            assert_eq!(approximate(Bytes::new(bytes)), people, "{bytes}");
             assert_eq!(exact(Bytes::new(bytes)), typed, "{bytes}");
         }
     }
@@ -354,7 +337,7 @@ mod tests {
 
         #[test]
         fn fractions_are_exact_and_round_up(whole in 0_u64..1 << 20, thousandths in 0_u64..1000, unit in 0_usize..3) {
-            let (suffix, shift) = BINARY[unit];
+            let (suffix, shift) = BINARY_SUFFIXES[unit];
             let expected = (u128::from(whole * 1000 + thousandths) << shift).div_ceil(1000);
             let text = format!("{whole}.{thousandths:03}{suffix}");
             prop_assert_eq!(u128::from(parse_bytes(&text).expect("parses").get()), expected);

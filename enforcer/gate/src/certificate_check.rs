@@ -1,8 +1,8 @@
 //! Working a verdict out again from its certificate.
 
 use crate::{
-    Bytes, Certificate, Floor, Headroom, Limit, Reason, State, Verdict, admits, explain::Mib, holds,
-    safe_minimum, text::escaped,
+    Bytes, Certificate, Floor, Headroom, Limit, Reason, State, Verdict, admits, holds, safe_minimum,
+    shown::AtLeast, text::escaped,
 };
 use alloc::{format, string::String, vec::Vec};
 
@@ -73,18 +73,16 @@ impl Certificate {
 
     /// The verdict in one line for an event: printable ASCII, at most 1024 bytes.
     pub fn one_line(&self) -> String {
-        let mut parts = alloc::vec![format!("shrink to {} {}", Mib(self.target), self.verdict)];
+        let mut parts = alloc::vec![format!("shrink to {} {}", self.target, self.verdict)];
         if let Some(safe) = self.safe_minimum {
-            parts.push(format!("safe minimum {}", Mib::up(safe)));
+            parts.push(format!("safe minimum {}", AtLeast(safe)));
         }
         if let Some(peak) = &self.peak {
             let floor = &peak.floor;
-            parts.push(format!("floor {}{}", Mib(floor.bytes), greatest_terms(floor)));
+            parts.push(format!("floor {}{}", floor.bytes, greatest_terms(floor)));
         }
-        match self.previous_max {
-            Some(Limit::Bytes(bytes)) => parts.push(format!("limit was {}", Mib(bytes))),
-            Some(Limit::Max) => parts.push(String::from("limit was max")),
-            None => {}
+        if let Some(limit) = self.previous_max {
+            parts.push(format!("limit was {limit}"));
         }
         escaped(&parts.join("; "), LINE_BYTES_MAX)
     }
@@ -98,7 +96,7 @@ fn greatest_terms(floor: &Floor) -> String {
         .iter()
         .take(TERMS_SHOWN)
         .filter(|term| term.bytes >= TERM_SHOWN_FROM)
-        .map(|term| format!("{} {}", term.name, Mib(term.bytes)))
+        .map(|term| format!("{} {}", term.name, term.bytes))
         .collect();
     if shown.is_empty() { String::new() } else { format!(" ({})", shown.join(", ")) }
 }

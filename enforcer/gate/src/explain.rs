@@ -1,26 +1,9 @@
 //! Verdicts, reasons and states in words.
 
-use crate::{Bytes, Reason, State, Verdict, text::escaped};
+use crate::{Reason, State, Verdict, text::escaped};
 use core::fmt;
 
 const NAME_BYTES_MAX: usize = 120;
-
-/// Bytes as mebibytes with a decimal, rounded down.
-pub(crate) struct Mib(pub(crate) Bytes);
-
-impl Mib {
-    /// Rounded up: whoever types a minimum in again as shown must not be under it.
-    pub(crate) fn up(bytes: Bytes) -> Self {
-        Self(bytes.saturating_add(Bytes::new(1024 * 1024 / 10)))
-    }
-}
-
-impl fmt::Display for Mib {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tenths = self.0.scaled(10, 1024 * 1024).get();
-        write!(f, "{}.{} MiB", tenths / 10, tenths % 10)
-    }
-}
 
 impl fmt::Display for State {
     /// Its name, as in JSON.
@@ -71,14 +54,14 @@ impl fmt::Display for Reason {
                 f.write_str("the same target failed lately and the need has not fallen since")
             }
             Self::ReclaimStuck { usage } => {
-                write!(f, "reclaim made no more progress at {}", Mib(*usage))
+                write!(f, "reclaim made no more progress at {usage}")
             }
             Self::StallBudget => f.write_str("the stall budget was used up"),
             Self::BrakeLivelock => {
                 f.write_str("the brake was hit on and on while nothing could be reclaimed")
             }
             Self::Growth { floor } => {
-                write!(f, "what can't be reclaimed grew to {}", Mib(*floor))
+                write!(f, "what can't be reclaimed grew to {floor}")
             }
             Self::Refaults => f.write_str("reclaimed memory came back faster than is bearable"),
             Self::ProbeFailed => f.write_str("a probe in the cgroup failed or timed out"),

@@ -92,6 +92,9 @@ impl Default for Policy {
 const SPAN_MAX: Micros = Micros::from_secs(7 * 24 * 3600);
 
 impl Policy {
+    /// Readings further apart than this can't keep a stall within a second's budget.
+    pub const SAMPLE_INTERVAL_MAX: Micros = Micros::from_millis(500);
+
     /// Checks every value.
     ///
     /// # Errors
@@ -100,16 +103,11 @@ impl Policy {
         let mut faults = Vec::new();
         let mut span = |name: &str, value: Micros, min: Micros, max: Micros| {
             if value < min || value > max {
-                faults.push(format!(
-                    "{name} is {} us: it must be from {} to {}",
-                    value.get(),
-                    min.get(),
-                    max.get()
-                ));
+                faults.push(format!("{name} is {value}: it must be from {min} to {max}"));
             }
         };
         let ms = Micros::from_millis;
-        span("sample_interval", self.sample_interval, ms(1), ms(500));
+        span("sample_interval", self.sample_interval, ms(1), Self::SAMPLE_INTERVAL_MAX);
         let interval = self.sample_interval;
         span("observe_window", self.observe_window, interval, SPAN_MAX);
         span("trial_window", self.trial_window, interval, SPAN_MAX);
@@ -128,13 +126,18 @@ impl Policy {
                 faults.push(format!("{name} is {value}: it must be from {min} to {max}"));
             }
         };
-        let page = PAGE_SIZE;
-        count("reclaim_step", self.reclaim_step.get(), 64 * page, Bytes::from_mib(1 << 20).get());
-        count("headroom_min", self.headroom_min.get(), page, Bytes::from_mib(1 << 20).get());
         count("headroom_permille", self.headroom_permille.into(), 0, 500);
         count("slab_permille", self.slab_permille.into(), 0, 1000);
         count("cpus", self.cpus.into(), 1, 8192);
         count("charge_batch_pages", self.charge_batch_pages.into(), 1, 4096);
+        let mut amount = |name: &str, value: Bytes, min: Bytes| {
+            let max = Bytes::from_mib(1 << 20);
+            if value < min || value > max {
+                faults.push(format!("{name} is {value}: it must be from {min} to {max}"));
+            }
+        };
+        amount("reclaim_step", self.reclaim_step, Bytes::new(64 * PAGE_SIZE));
+        amount("headroom_min", self.headroom_min, Bytes::new(PAGE_SIZE));
         if faults.is_empty() { Ok(()) } else { Err(PolicyError(faults)) }
     }
 }

@@ -1,6 +1,5 @@
 //! Quantities as types. Nothing here wraps: every operation saturates.
 
-use core::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Bytes in a page. enforcer supports kernels with 4 KiB pages (x86-64, and arm64 built so).
@@ -139,14 +138,4 @@ pub enum Limit {
     Bytes(Bytes),
     /// No limit; the kernel prints `max`.
     Max,
-}
-
-impl fmt::Display for Limit {
-    /// What a cgroup limit file takes and shows: decimal bytes, or `max`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes(bytes) => write!(f, "{}", bytes.get()),
-            Self::Max => f.write_str("max"),
-        }
-    }
 }

@@ -96,12 +96,12 @@ fn one_line_says_what_counts() {
     let line = refused().one_line();
     assert!(
         line.starts_with(
-            "shrink to 100.0 MiB refused: the target is under the safe minimum; safe minimum 132.4 MiB; \
-             floor 120.4 MiB (shmem 120.0 MiB, kernel 0.3 MiB)"
+            "shrink to 100Mi refused: the target is under the safe minimum; safe minimum 132.4Mi; \
+             floor 120.4Mi (shmem 120Mi, kernel 384Ki)"
         ),
         "{line}"
     );
-    assert!(line.ends_with("; limit was 160.0 MiB"), "{line}");
+    assert!(line.ends_with("; limit was 160Mi"), "{line}");
 
     let mut hostile = refused();
     let what = "\x1b[31m\n".repeat(10_000);

@@ -35,7 +35,7 @@ fn clean_cache_makes_way() {
     assert!(!shrink.sim.killed);
     assert!(certificate.stall.full_total < Micros::from_millis(200), "{:?}", certificate.stall);
     assert!(!certificate.reclaim.is_empty());
-    assert!(certificate.one_line().starts_with("shrink to 100.0 MiB committed"));
+    assert!(certificate.one_line().starts_with("shrink to 100Mi committed"));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_can_not_be_reclaimed_is_named() {
         let floor = certificate.peak.unwrap().floor;
         let greatest = floor.terms.list().into_iter().max_by_key(|term| term.bytes).unwrap();
         assert_eq!(greatest.name, name);
-        assert!(certificate.one_line().contains(&format!("{name} 120.0 MiB")), "{}", certificate.one_line());
+        assert!(certificate.one_line().contains(&format!("{name} 120Mi")), "{}", certificate.one_line());
     };
     check(|sim| sim.shmem = 120 * MIB, "shmem");
     check(|sim| sim.locked = 120 * MIB, "unevictable");
@@ -378,7 +378,7 @@ fn a_tighter_ancestor_is_noted_and_no_obstacle() {
     let certificate = Shrink::new(policy(), sim).run_to_end(100 * MIB, &mut workload);
     assert_eq!(certificate.verdict, Verdict::Committed);
     let note = certificate.notes.iter().find(|note| note.contains("tighter limit")).expect("a note");
-    assert!(note.contains("/pod\\u{7}") && note.contains(&mib(90).get().to_string()), "{note}");
+    assert!(note.contains("/pod\\u{7}") && note.contains("memory.max 90Mi"), "{note}");
 }
 
 #[test]

@@ -6,7 +6,10 @@
 //! ends on a page that is missing: the copy waits for a thread of ours (userfaultfd), which sends the writer a signal
 //! and only then lets the page in. The write sets the limit, sees the signal, and returns.
 
-use super::{interrupt::Interrupt, limit_fd::LimitFd};
+use super::{
+    interrupt::Interrupt,
+    limit_fd::{LimitFd, limit_text},
+};
 use enforcer_gate::{Limit, PAGE_SIZE};
 use nix::{
     errno::Errno,
@@ -133,7 +136,8 @@ impl Text {
             return Err(Errno::last());
         }
         let map: *mut u8 = map.cast();
-        let text = limit.to_string();
+        let mut text = [0; 20];
+        let text = limit_text(limit, &mut text);
         let start = map.wrapping_add(PAGE - text.len());
         let this = Self { map, start, len: text.len() + 1 };
         // SAFETY: both pages are ours. Locking everything in advance may have filled the second one; only an

@@ -1,50 +1,42 @@
 //! A certificate as a table for people. No I/O.
 
 use super::table::{Align, table};
-use crate::{
-    cgroup::shown,
-    duration::approximate as time,
-    quantity::{approximate, exact},
-};
-use enforcer_gate::{Bytes, Certificate, Floor, Headroom, Limit, Peak, Term};
+use crate::{cgroup::shown, quantity::exact};
+use enforcer_gate::{Bytes, Certificate, Floor, Headroom, Peak, Term};
 use std::{fmt::Write as _, path::Path};
 
 /// The whole certificate.
 pub(super) fn render(cgroup: &Path, certificate: &Certificate) -> String {
     let mut text = String::new();
     let Certificate { target, policy, stall, deltas, .. } = certificate;
-    let previous = certificate.previous_max.map_or("unknown".into(), limit);
+    let previous = certificate.previous_max.map_or("unknown".into(), |max| max.to_string());
     // Writing to a String can't fail, here and below.
     let _ = writeln!(text, "{}: {previous} -> {}", shown(cgroup), exact(*target));
     let mut rows = vec![["verdict".into(), certificate.verdict.to_string()]];
     let mut row = |name: &str, value: String| rows.push([name.into(), value]);
     if let Some(safe) = certificate.safe_minimum {
-        row("safe minimum", format!("{} ({})", approximate(safe), exact(safe)));
+        row("safe minimum", format!("{safe} ({})", exact(safe)));
     }
     if let Some(high) = certificate.previous_high {
-        let brake = certificate.brake.map_or("none".into(), limit);
-        row("memory.high", format!("{} as found; brake {brake}", limit(high)));
+        let brake = certificate.brake.map_or("none".into(), |brake| brake.to_string());
+        row("memory.high", format!("{high} as found; brake {brake}"));
     }
     if let Some(Peak { window, samples, before_end, .. }) = certificate.peak {
-        let (window, before) = (time(window), time(before_end));
-        row("observed", format!("{window}, {samples} readings; the peak came {before} before the last"));
-        row("growth", format!("{}/s at the fastest", approximate(certificate.growth_per_second)));
+        row("observed", format!("{window}, {samples} readings; the peak came {before_end} before the last"));
+        row("growth", format!("{}/s at the fastest", certificate.growth_per_second));
     }
     row(
         "stall added",
         format!(
             "some {} of {}, full {} of {} (budget)",
-            time(stall.some_total),
-            time(policy.stall.some_total),
-            time(stall.full_total),
-            time(policy.stall.full_total)
+            stall.some_total, policy.stall.some_total, stall.full_total, policy.stall.full_total
         ),
     );
     if !certificate.reclaim.is_empty() {
         let steps = certificate.reclaim.len() as u64 + certificate.reclaim_dropped;
         let freed: Bytes = certificate.reclaim.iter().map(|step| step.freed).sum();
-        let stalled = time(stall.reclaim_stall_per_mib);
-        row("reclaimed", format!("{} in {steps} steps, {stalled} of stall per MiB", approximate(freed)));
+        let stalled = stall.reclaim_stall_per_mib;
+        row("reclaimed", format!("{freed} in {steps} steps, {stalled} of stall per MiB"));
     }
     let counts: Vec<_> = [
         ("high", deltas.high),
@@ -59,7 +51,7 @@ pub(super) fn render(cgroup: &Path, certificate: &Certificate) -> String {
     .map(|(name, count)| format!("{name} {count}"))
     .collect();
     row("events", if counts.is_empty() { "none".into() } else { counts.join(", ") });
-    let states: Vec<_> = certificate.states.iter().map(|s| format!("{} {}", s.state, time(s.took))).collect();
+    let states: Vec<_> = certificate.states.iter().map(|s| format!("{} {}", s.state, s.took)).collect();
     row("states", states.join(", "));
     text.push_str(&table(2, [Align::Left; 2], &rows));
     if let Some(peak) = &certificate.peak {
@@ -86,11 +78,11 @@ pub(super) fn floor(peak: &Floor, last: &Floor) -> String {
     for (peak, last) in at_peak.iter().zip(&at_last) {
         if peak.bytes > Bytes::ZERO || last.bytes > Bytes::ZERO {
             let name = format!("  {}", peak.name);
-            rows.push([name, approximate(peak.bytes), approximate(last.bytes), peak.meaning.into()]);
+            rows.push([name, peak.bytes.to_string(), last.bytes.to_string(), peak.meaning.into()]);
         }
     }
     let mut total = |name: &str, value: fn(&Floor) -> Bytes, meaning: &str| {
-        rows.push([name.into(), approximate(value(peak)), approximate(value(last)), meaning.into()]);
+        rows.push([name.into(), value(peak).to_string(), value(last).to_string(), meaning.into()]);
     };
     total("= floor", |floor| floor.bytes, "what stays, whatever reclaim does");
     total("  usage", |floor| floor.usage, "memory.current");
@@ -100,18 +92,10 @@ pub(super) fn floor(peak: &Floor, last: &Floor) -> String {
 
 /// The headroom by term.
 pub(super) fn terms(headroom: &Headroom) -> String {
-    let line = |term: &Term| [format!("  {}", term.name), approximate(term.bytes), term.meaning.into()];
+    let line = |term: &Term| [format!("  {}", term.name), term.bytes.to_string(), term.meaning.into()];
     let mut rows: Vec<_> = headroom.list().iter().map(line).collect();
-    rows.push(["= headroom".into(), approximate(headroom.bytes), String::new()]);
+    rows.push(["= headroom".into(), headroom.bytes.to_string(), String::new()]);
     table(2, [Align::Left, Align::Right, Align::Left], &rows)
-}
-
-/// A limit for people.
-pub(super) fn limit(limit: Limit) -> String {
-    match limit {
-        Limit::Bytes(bytes) => approximate(bytes),
-        Limit::Max => "max".into(),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What the facts mean. No I/O.
 
 use super::facts::{Capabilities, Facts, MemoryController, PeakFile, Psi, Release};
-use crate::{cgroup::shown, quantity::approximate};
+use crate::cgroup::shown;
 use enforcer_gate::Bytes;
 use serde::Serialize;
 
@@ -211,9 +211,7 @@ fn swap(swap: Option<(Bytes, Bytes)>, zswap: bool) -> Finding {
     let zswap = if zswap { ", zswap on" } else { ", zswap off" };
     match swap {
         Some((Bytes::ZERO, _)) => ok(Need::Swap, "none: anonymous memory counts in full"),
-        Some((total, free)) => {
-            ok(Need::Swap, format!("{} of {} free{zswap}", approximate(free), approximate(total)))
-        }
+        Some((total, free)) => ok(Need::Swap, format!("{free} of {total} free{zswap}")),
         None => ok(Need::Swap, format!("unknown{zswap}")),
     }
 }

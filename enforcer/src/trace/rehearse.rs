@@ -19,11 +19,7 @@ pub enum RehearseError<E> {
     #[error("the trace holds no reading")]
     Empty,
     /// The trace ends before the gate's window.
-    #[error(
-        "the trace is too short: it covers {}, and the window to observe is {}",
-        crate::duration::approximate(*covers),
-        crate::duration::approximate(*window)
-    )]
+    #[error("the trace is too short: it covers {covers}, and the window to observe is {window}")]
     TooShort {
         /// From the first reading to the last.
         covers: Micros,

@@ -1,6 +1,7 @@
 //! One act: workload, request, answer, and the kernel's own word on it.
 
 use anyhow::{Context, Result, bail};
+use enforcer::quantity::parse_bytes;
 use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
 use std::fmt;
@@ -93,9 +94,9 @@ impl Act {
         let kills = cgroup.kills();
         let limits = format!(
             "memory.max {} -> {}, memory.high {}",
-            before.trim(),
-            cgroup.read("memory.max").trim(),
-            cgroup.read("memory.high").trim()
+            for_people(&before),
+            for_people(&cgroup.read("memory.max")),
+            for_people(&cgroup.read("memory.high"))
         );
         println!("    kernel: {limits}, oom_kill {kills}");
         let ending = if kills > 0 { Ending::Killed } else { answer.unwrap_or(Ending::Committed) };
@@ -111,6 +112,12 @@ impl Act {
             as_promised: ending == self.ending && limit_right && brake_off,
         })
     }
+}
+
+/// What a limit file holds: bytes, or `max`.
+fn for_people(content: &str) -> String {
+    let text = content.trim();
+    parse_bytes(text).map_or_else(|_| text.to_owned(), |bytes| bytes.to_string())
 }
 
 /// Has the first workload take a step, and waits until it is done.
@@ -166,4 +173,16 @@ fn shrink(
         Some(2) => Ending::Refused,
         code => bail!("enforcer ended with {code:?}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_shown_as_people_say_them() {
+        for (content, text) in [("167772160\n", "160Mi"), ("max\n", "max"), ("12896256\n", "12.3Mi")] {
+            assert_eq!(for_people(content), text);
+        }
+    }
 }

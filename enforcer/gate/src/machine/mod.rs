@@ -183,8 +183,8 @@ impl Gate {
 
     fn request(&mut self, request: &Request, now: Instant) {
         if let Some(run) = &mut self.run {
-            let wanted = request.target.get();
-            run.notes.add(format!("a second request, for {wanted} bytes, came meanwhile: ignored"));
+            let wanted = request.target;
+            run.notes.add(format!("a second request, for {wanted}, came meanwhile: ignored"));
             return;
         }
         self.certificate = None;

@@ -46,6 +46,7 @@ impl Restoring {
             if let (Some(ours), Some(found)) = (ours, found) {
                 let name = file.name();
                 // Writing to a string does not fail.
+                let (ours, found) = (ours.raw(), found.raw());
                 let _ = write!(what, " {name} may be left at {ours} (was {found});");
             }
         };

@@ -111,7 +111,8 @@ impl Session {
                 continue;
             }
             if let Settled::Failed(errno) = settle(&target.fd, ours, target.found) {
-                let what = format!("can't put {} back to {}: {}", file.name(), target.found, errno.desc());
+                let what =
+                    format!("can't put {} back to {}: {}", file.name(), target.found.raw(), errno.desc());
                 // Dropped as after a crash: the restorer tries once more.
                 return Err(ActuateError::NotRestored { path: self.cgroup.absolute().into(), what });
             }

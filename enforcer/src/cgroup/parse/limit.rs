@@ -52,7 +52,7 @@ mod tests {
         #[test]
         fn what_is_written_comes_back(bytes: u64) {
             let value = Limit::Bytes(Bytes::new(bytes));
-            prop_assert_eq!(limit(format!("{value}\n").as_bytes()), Ok(value));
+            prop_assert_eq!(limit(format!("{bytes}\n").as_bytes()), Ok(value));
         }
     }
 }

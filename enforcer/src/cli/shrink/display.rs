@@ -1,11 +1,8 @@
 //! How a shrink is shown while it goes on. No I/O: what to print is returned.
 
-use crate::{
-    cli::certificate::limit,
-    duration::approximate as time,
-    quantity::{approximate, exact},
-};
+use crate::quantity::exact;
 use enforcer_gate::{Instant, Micros, Progress, State};
+use std::fmt::Write as _;
 
 /// Where the display goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,29 +69,22 @@ fn line(elapsed: Micros, now: Instant, progress: &Progress) -> String {
     let tenths = elapsed.get() / 100_000;
     let Progress { usage, floor, target, stall_some, stall_full, .. } = progress;
     let mut text = format!(
-        "[{:>3}.{}s] {:<10} usage {}, floor {} -> {}",
+        "[{:>3}.{}s] {:<10} usage {usage}, floor {floor} -> {}",
         tenths / 10,
         tenths % 10,
         progress.state.to_string(),
-        approximate(*usage),
-        approximate(*floor),
         exact(*target),
     );
+    // Writing to a String can't fail, here and below.
     if let Some(brake) = progress.brake {
-        text.push_str(", brake ");
-        text.push_str(&limit(brake));
+        let _ = write!(text, ", brake {brake}");
     }
     if progress.reclaimed.get() > 0 {
-        text.push_str(", reclaimed ");
-        text.push_str(&approximate(progress.reclaimed));
+        let _ = write!(text, ", reclaimed {}", progress.reclaimed);
     }
-    for part in [", stall some ", &time(*stall_some), " full ", &time(*stall_full)] {
-        text.push_str(part);
-    }
+    let _ = write!(text, ", stall some {stall_some} full {stall_full}");
     if let Some(end) = progress.window_end {
-        for part in [", ", &time(end.since(now)), " left"] {
-            text.push_str(part);
-        }
+        let _ = write!(text, ", {} left", end.since(now));
     }
     text
 }

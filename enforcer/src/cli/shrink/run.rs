@@ -13,6 +13,7 @@ use crate::{
     cli::{Exit, Failure, certificate, failure, json, options as common, print},
     node::{Facts, Need, pressure_killer},
     probe::{Probe, ProbeOptions},
+    quantity::exact,
     shrink::{Bus, BusError, Plan, ShrinkError, now, run as drive},
     trace::{Header, Kind, Summary, TRACE_VERSION, Writer},
 };
@@ -50,7 +51,7 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     let killer = pressure_killer(&cgroup).map_err(|error| Failure::cgroup(WHAT, path, &error))?;
     let trace = options.trace.as_deref().map(|file| record(file, &cgroup, &policy)).transpose()?;
     if !options.json.json && options.to != options.to.page_floor() {
-        let (asked, whole) = (options.to.get(), options.to.page_floor().get());
+        let (asked, whole) = (options.to.get(), exact(options.to.page_floor()));
         // Where standard error is closed nobody wants to know.
         let _ = writeln!(std::io::stderr(), "{asked} bytes are rounded down to whole pages: {whole}");
     }
