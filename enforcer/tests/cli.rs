@@ -56,14 +56,14 @@ fn wrong_words_get_64_and_what_is_wrong() {
     wrong(&["floor", "--window", ""], "it is empty or longer than 64 bytes");
     wrong(&["record", "a", "--out", "/x"], "arguments were not provided: --duration <TIME>\n");
     wrong(
-        &["record", "a", "--duration", "1s", "--out", "/x", "--interval", "1h"],
-        "sample_interval is 3600000000 us",
+        &["record", "a", "--duration", "1s", "--out", "/x", "--interval", "999us"],
+        "999us is too short a time; give 1ms or more",
     );
     wrong(&["shrink", "a"], "arguments were not provided: --to <QUANTITY>\n");
     wrong(&["shrink", "a", "--to", "1Gi", "--watch", "30d"], "is no unit");
     wrong(
         &["shrink", "a", "--to", "1Gi", "--window", "1000h", "--budget", "0s"],
-        "trial_window is 3600000000000 us",
+        "trial_window is 1000h: it must be from 100ms to 168h",
     );
     wrong(&["replay"], "<TRACE>");
     wrong(&["replay", "/x", "--window", "1s"], "--to <QUANTITY>");
@@ -141,7 +141,10 @@ fn check_says_whether_this_node_will_do() {
     assert_eq!(answer.code, if missing { 69 } else { 0 });
     let text = enforcer(["check"]);
     assert_eq!(text.code, answer.code);
-    assert_eq!(text.out.contains("this node can't do the job"), missing, "{}", text.out);
+    let mut lines = text.out.lines();
+    let verdict = lines.next().unwrap_or_default();
+    assert_eq!(verdict.starts_with("this node can't do the job: it lacks "), missing, "{}", text.out);
+    assert_eq!(lines.next().is_some_and(|line| line.starts_with("  do first: ")), missing, "{}", text.out);
 }
 
 #[test]
@@ -163,8 +166,8 @@ fn what_needs_cgroups_says_what_is_missing_here() {
                 answer.err
             );
         } else {
-            assert_eq!(answer.code, 1, "{args:?}: {}", answer.err);
-            assert!(answer.err.contains("the cgroup is gone"), "{}", answer.err);
+            assert_eq!(answer.code, 64, "{args:?}: {}", answer.err);
+            assert!(answer.err.contains("no/such/cgroup: no such cgroup"), "{}", answer.err);
         }
         assert!(answer.err.contains("no/such/cgroup"), "{}", answer.err);
     }
@@ -202,6 +205,9 @@ fn completions_and_manual_pages_name_every_command() {
         let page = std::fs::read_to_string(dir.join(format!("enforcer-{command}.1"))).expect("a page");
         assert!(page.contains("\\-\\-json"), "{command}");
     }
+    let pages = std::fs::read_dir(&dir).expect("is there").map(|entry| entry.expect("is there").file_name());
+    let of_help: Vec<_> = pages.filter(|name| name.to_string_lossy().contains("help")).collect();
+    assert!(of_help.is_empty(), "{of_help:?}");
     assert_eq!(enforcer(["man", "--out", "/proc/nowhere"]).code, 1);
 }
 
@@ -250,6 +256,22 @@ fn damaged_traces_are_refused_with_the_line() {
     );
     let answer = enforcer([OsStr::new("replay"), path.as_os_str(), OsStr::new("--to"), OsStr::new("1Mi")]);
     assert!(answer.code == 64 && answer.err.contains("the trace holds no reading"), "{}", answer.err);
+}
+
+#[test]
+fn what_is_no_trace_is_told_what_a_trace_is() {
+    let dir = scratch("no-trace");
+    let file = dir.join("notes");
+    std::fs::write(&file, "notes\n").expect("writes");
+    for path in [&file, &dir.join("nowhere"), &dir] {
+        let answer = enforcer([OsStr::new("replay"), path.as_os_str()]);
+        assert_eq!(answer.code, 64, "{}", answer.err);
+        let advice = "    -> name a trace: what enforcer record CGROUP --duration 1m --out FILE or";
+        assert!(answer.err.contains(advice), "{path:?}: {}", answer.err);
+    }
+    std::fs::write(&file, "{\"trace_version\":9}\n").expect("writes");
+    let answer = enforcer([OsStr::new("replay"), file.as_os_str()]);
+    assert!(answer.err.contains("    -> replay it with the enforcer that recorded it"), "{}", answer.err);
 }
 
 #[test]

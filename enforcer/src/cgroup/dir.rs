@@ -45,6 +45,7 @@ impl Cgroup {
                     libc::ELOOP => bad("a symbolic link is no cgroup"),
                     libc::EXDEV => bad("it leaves the cgroup file system"),
                     libc::ENOTDIR => bad("not a folder, so not a cgroup"),
+                    libc::ENOENT => CgroupError::NoSuch { path: absolute.clone() },
                     _ => CgroupError::io(&absolute, "open", errno),
                 }
             })?;
@@ -84,7 +85,11 @@ impl Cgroup {
             .ancestors()
             .skip(1)
             .filter(|path| !path.as_os_str().is_empty())
-            .map(|path| Self::open_in(&self.mount, path))
+            .map(|path| match Self::open_in(&self.mount, path) {
+                // It was there, or this one could not have been opened.
+                Err(CgroupError::NoSuch { path }) => Err(CgroupError::Gone { path }),
+                result => result,
+            })
             .collect()
     }
 
@@ -207,11 +212,16 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_that_is_not_there_is_gone_and_named() {
+    fn a_path_that_is_not_there_is_no_cgroup_and_one_that_was_is_gone() {
         let tree = Fixture::new();
         let error = tree.open("a\u{1b}[31m").unwrap_err();
-        assert!(error.is_gone());
-        assert!(error.to_string().contains("a\\u{1b}[31m"), "{error}");
+        assert!(matches!(error, CgroupError::NoSuch { .. }), "{error}");
+        assert!(error.to_string().contains("a\\u{1b}[31m: no such cgroup"), "{error}");
+        tree.cgroup("a/b");
+        let cgroup = tree.open("a/b").unwrap();
+        std::fs::rename(tree.point().join("a"), tree.point().join("elsewhere")).unwrap();
+        let error = cgroup.ancestors().unwrap_err();
+        assert!(matches!(error, CgroupError::Gone { .. }), "{error}");
     }
 
     #[test]

@@ -12,6 +12,12 @@ pub enum CgroupError {
         /// Its path.
         path: PathBuf,
     },
+    /// There is no cgroup of that path, and none was seen.
+    #[error("{}: no such cgroup", shown(.path))]
+    NoSuch {
+        /// The path.
+        path: PathBuf,
+    },
     /// A system call failed.
     #[error("{}: can't {call}: {source}", shown(.path))]
     Io {
@@ -80,8 +86,8 @@ impl CgroupError {
         }
     }
 
-    /// Whether it says that the cgroup is no more.
+    /// Whether it says that the cgroup is no more, or never was.
     pub fn is_gone(&self) -> bool {
-        matches!(self, Self::Gone { .. })
+        matches!(self, Self::Gone { .. } | Self::NoSuch { .. })
     }
 }

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     cgroup::shown,
     node::{Facts, Finding, State, judge},
-    probe::{self, HookStatus, Probe, ProbeOptions},
+    probe::{HookStatus, Probe, ProbeError, ProbeOptions},
 };
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -23,6 +23,7 @@ pub(super) struct Options {
     json: Json,
 }
 
+const PROGRAMS: &str = "kernel programs";
 /// `EPERM` in words.
 const NOT_PERMITTED: &str = "not permitted";
 const ALLOW: &str = "allow programs of these kinds: look for kernel lockdown, a container profile, a sandbox or a \
@@ -34,9 +35,18 @@ struct Report {
     /// Nothing is missing.
     supported: bool,
     node: Vec<Finding>,
-    /// Why no kernel program could be loaded; empty where they were.
-    programs: String,
+    /// `None` where the kernel programs were loaded.
+    programs: Option<Refused>,
     hooks: Vec<Hook>,
+}
+
+/// No kernel program could be loaded.
+#[derive(Serialize)]
+struct Refused {
+    why: String,
+    lost: &'static str,
+    #[serde(rename = "do")]
+    todo: &'static str,
 }
 
 /// What the kernel tells us of one thing.
@@ -47,6 +57,9 @@ struct Hook {
     /// The hook in use.
     in_use: Option<&'static str>,
     lost: &'static str,
+    /// What to do about it; empty where nothing is lost.
+    #[serde(rename = "do")]
+    todo: &'static str,
     /// Better ones that were passed over.
     tried: Vec<Tried>,
 }
@@ -61,71 +74,96 @@ struct Tried {
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let node = judge(&Facts::gather());
     let (programs, hooks) = match Probe::load(&ProbeOptions::default()) {
-        Ok(probe) => (String::new(), probe.hooks().iter().map(hook).collect()),
-        Err(error) => (failure::chain(&error), Vec::new()),
+        Ok(probe) => (None, probe.hooks().iter().map(hook).collect()),
+        Err(error) => (Some(refused(&node, &error)), Vec::new()),
     };
-    let supported = programs.is_empty() && node.iter().all(|finding| finding.state != State::Missing);
+    let supported = programs.is_none() && node.iter().all(|finding| finding.state != State::Missing);
     let report = Report { supported, node, programs, hooks };
     super::print(&if options.json.json { json::line(&report) } else { render(&report) });
     Ok(if supported { Exit::Done } else { Exit::Unsupported })
 }
 
+fn refused(node: &[Finding], error: &ProbeError) -> Refused {
+    let missing = node.iter().any(|finding| finding.state == State::Missing);
+    Refused {
+        why: failure::chain(error),
+        lost: "no limit is lowered without them: a shrink going wrong would be noticed too late",
+        todo: if missing { "get what else is missing first" } else { ALLOW },
+    }
+}
+
 fn hook(status: &HookStatus) -> Hook {
-    let tried = |tried: &probe::Tried| Tried { hook: tried.name, why: shown(&tried.why) };
+    let tried: Vec<_> =
+        status.tried.iter().map(|tried| Tried { hook: tried.name, why: shown(&tried.why) }).collect();
+    let todo = match status.lost {
+        None => "",
+        Some(_) if tried.iter().any(|tried| tried.why.contains(NOT_PERMITTED)) => ALLOW,
+        Some(_) => NEWER,
+    };
     Hook {
         need: status.need.to_string(),
         state: if status.lost.is_none() { State::Ok } else { State::Degraded },
         in_use: status.in_use,
         lost: status.lost.unwrap_or_default(),
-        tried: status.tried.iter().map(tried).collect(),
+        todo,
+        tried,
     }
 }
 
+/// The verdict and the first thing to do, then everything that was looked at, then what each lack means.
 fn render(report: &Report) -> String {
+    let mut text = verdict(report);
     let node = report
         .node
         .iter()
         .map(|finding| [word(finding.state).into(), finding.need.title().into(), finding.found.clone()]);
+    let programs = report
+        .programs
+        .iter()
+        .map(|_| [word(State::Missing).into(), PROGRAMS.into(), "could not be loaded".into()]);
     let hooks = report.hooks.iter().map(|hook| {
         let in_use = hook.in_use.unwrap_or("no hook");
         [word(hook.state).into(), hook.need.clone(), in_use.into()]
     });
-    let mut text = table(0, [Align::Left; 3], &node.chain(hooks).collect::<Vec<_>>());
-    for finding in report.node.iter().filter(|finding| finding.state != State::Ok) {
-        let Finding { state, need, found, lost, todo } = finding;
-        text.push_str(&lacking(*state, need.title(), found, lost, todo));
+    text.push('\n');
+    text.push_str(&table(0, [Align::Left; 3], &node.chain(programs).chain(hooks).collect::<Vec<_>>()));
+    for Finding { state, need, lost, todo, .. } in &report.node {
+        text.push_str(&lacking(*state, need.title(), lost, todo));
     }
-    if !report.programs.is_empty() {
-        let lost = "no limit is lowered without them: a shrink going wrong would be noticed too late";
-        let todo = "see above for what is missing, and the message for what refused them";
-        text.push_str(&lacking(State::Missing, "kernel programs", &report.programs, lost, todo));
+    if let Some(Refused { why, lost, todo }) = &report.programs {
+        text.push_str(&lacking(State::Missing, PROGRAMS, lost, todo));
+        // Writing to a String can't fail, here and below.
+        let _ = writeln!(text, "  why:  {why}");
     }
-    for hook in report.hooks.iter().filter(|hook| hook.state != State::Ok) {
-        let found = hook.in_use.map_or("no hook".into(), |name| format!("{name} in use"));
-        let refused = hook.tried.iter().any(|tried| tried.why.contains(NOT_PERMITTED));
-        text.push_str(&lacking(
-            hook.state,
-            &hook.need,
-            &found,
-            hook.lost,
-            if refused { ALLOW } else { NEWER },
-        ));
-        for Tried { hook, why } in &hook.tried {
-            // Writing to a String can't fail.
+    for Hook { need, state, lost, todo, tried, .. } in &report.hooks {
+        text.push_str(&lacking(*state, need, lost, todo));
+        for Tried { hook, why } in tried.iter().filter(|_| *state != State::Ok) {
             let _ = writeln!(text, "  why not {hook}: {why}");
         }
     }
-    let missing = report.node.iter().filter(|finding| finding.state == State::Missing).count()
-        + usize::from(!report.programs.is_empty());
-    text + &match missing {
-        0 => "\nthis node can do the job\n".into(),
-        1 => "\nthis node can't do the job: one thing is missing\n".into(),
-        more => format!("\nthis node can't do the job: {more} things are missing\n"),
+    text
+}
+
+/// What is missing, and what to do first: the needs come in an order in which they can be met.
+fn verdict(report: &Report) -> String {
+    let missing = report.node.iter().filter(|finding| finding.state == State::Missing);
+    let mut missing: Vec<_> = missing.map(|finding| (finding.need.title(), finding.todo.as_str())).collect();
+    missing.extend(report.programs.iter().map(|refused| (PROGRAMS, refused.todo)));
+    match missing.first() {
+        None => "this node can do the job\n".into(),
+        Some((_, todo)) => {
+            let names: Vec<_> = missing.iter().map(|(name, _)| *name).collect();
+            format!("this node can't do the job: it lacks {}\n  do first: {todo}\n", names.join(", "))
+        }
     }
 }
 
-fn lacking(state: State, need: &str, found: &str, lost: &str, todo: &str) -> String {
-    format!("\n{} {need}: {found}\n  lost: {lost}\n  do:   {todo}\n", word(state))
+/// What is lost and what to do; nothing where nothing is lost.
+fn lacking(state: State, need: &str, lost: &str, todo: &str) -> String {
+    if state == State::Ok {
+        return String::new();
+    }
+    format!("\n{} {need}\n  lost: {lost}\n  do:   {todo}\n", word(state))
 }
 
 const fn word(state: State) -> &'static str {
@@ -147,9 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn a_report_says_what_is_lost_and_what_to_do() {
+    fn a_report_begins_with_the_verdict_and_ends_with_the_detail() {
         let node = vec![
             finding(Need::Root, State::Ok, ["user 0", "", ""]),
+            finding(Need::Psi, State::Degraded, ["off", "the budget", "psi=1"]),
             finding(Need::Btf, State::Missing, ["no file", "programs", "another kernel"]),
         ];
         let tried = vec![Tried { hook: "fentry", why: "no such function".into() }];
@@ -158,32 +197,58 @@ mod tests {
             state: State::Degraded,
             in_use: Some("kprobe"),
             lost: "names",
+            todo: NEWER,
             tried,
         }];
-        let text = render(&Report { supported: false, node, programs: String::new(), hooks });
+        let text = render(&Report { supported: false, node, programs: None, hooks });
         assert_eq!(
             text,
-            "ok        root       user 0\n\
+            "this node can't do the job: it lacks BTF\n  do first: another kernel\n\n\
+             ok        root       user 0\n\
+             degraded  PSI        off\n\
              MISSING   BTF        no file\n\
              degraded  OOM kills  kprobe\n\
-             \nMISSING BTF: no file\n  lost: programs\n  do:   another kernel\n\
-             \ndegraded OOM kills: kprobe in use\n  lost: names\n  \
+             \ndegraded PSI\n  lost: the budget\n  do:   psi=1\n\
+             \nMISSING BTF\n  lost: programs\n  do:   another kernel\n\
+             \ndegraded OOM kills\n  lost: names\n  \
              do:   nothing has to be done; another kernel may have the better hook\n  \
-             why not fentry: no such function\n\
-             \nthis node can't do the job: one thing is missing\n"
+             why not fentry: no such function\n"
         );
     }
 
     #[test]
     fn refused_programs_count_as_missing() {
-        let report = Report {
-            supported: false,
-            node: Vec::new(),
-            programs: "not permitted".into(),
-            hooks: Vec::new(),
+        let error = || ProbeError::NotPermitted { what: "load".into() };
+        let alone = refused(&[], &error());
+        assert_eq!(alone.todo, ALLOW);
+        let node = vec![finding(Need::Root, State::Missing, ["user 1", "all", "sudo"])];
+        let programs = Some(refused(&node, &error()));
+        let text = render(&Report { supported: false, node, programs, hooks: Vec::new() });
+        assert!(
+            text.starts_with(
+                "this node can't do the job: it lacks root, kernel programs\n  do first: sudo\n\n"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("MISSING  kernel programs  could not be loaded\n"), "{text}");
+        assert!(text.contains("do:   get what else is missing first\n  why:  the kernel refuses"), "{text}");
+    }
+
+    #[test]
+    fn hooks_say_what_to_do() {
+        let status = |lost, why: &str| HookStatus {
+            need: crate::probe::Need::OomKill,
+            in_use: None,
+            lost,
+            tried: vec![crate::probe::Tried { name: "fentry", why: why.into() }],
         };
-        let text = render(&report);
-        assert!(text.starts_with("\nMISSING kernel programs: not permitted\n"), "{text}");
-        assert!(text.ends_with("one thing is missing\n"), "{text}");
+        for (lost, why, todo) in [
+            (None, "", ""),
+            (Some("all"), "no such function", NEWER),
+            (Some("all"), "load: not permitted", ALLOW),
+        ] {
+            let fields = serde_json::to_value(hook(&status(lost, why))).expect("is JSON");
+            assert_eq!(fields["do"], todo, "{fields}");
+        }
     }
 }

@@ -105,6 +105,12 @@ impl Failure {
                 Exit::Usage,
                 "name a cgroup with a memory limit: find /sys/fs/cgroup -name memory.max lists them".into(),
             ),
+            CgroupError::NoSuch { .. } => (
+                Exit::Usage,
+                "look for its path: /proc/PID/cgroup has that of a process, and find /sys/fs/cgroup -type d lists \
+                 all"
+                    .into(),
+            ),
             CgroupError::Gone { .. } => (Exit::Failed, "look whether the container still runs".into()),
             CgroupError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 (Exit::Unsupported, "run it as root: sudo enforcer ...".into())

@@ -6,9 +6,9 @@ use super::{
     table::{Align, table},
 };
 use crate::{
-    cgroup::{Cgroup, Sampler, shown},
+    cgroup::{Cgroup, CgroupError, Sampler, shown},
     observe::{ObserveError, observe},
-    quantity::{approximate, exact},
+    quantity::exact,
 };
 use enforcer_gate::{
     AncestorLimit, Bytes, Certificate, Floor, Headroom, Limit, Micros, PAGE_SIZE, Policy, Sample,
@@ -21,6 +21,8 @@ use std::{
 
 const WHAT: &str = "can't tell the floor of";
 const OWN: &str = "this process's own cgroup";
+const NAME_ONE: &str = "name another: enforcer floor CGROUP; find /sys/fs/cgroup -name memory.max lists those that \
+                        have a limit, and /proc/PID/cgroup has that of a process";
 
 /// Shows usage, the limits up the tree, the floor by term and the safe minimum
 ///
@@ -28,10 +30,12 @@ const OWN: &str = "this process's own cgroup";
 /// safe minimum is the lowest memory.max that the gate would let in now.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// The cgroup: absolute, or below the cgroup mount; this process's own by default
+    /// The cgroup: absolute, or below the cgroup mount; this process's own by default, unless that is the root, which has
+    /// no limit
     cgroup: Option<PathBuf>,
     /// How long to look; longer sees higher peaks
-    #[arg(long, value_name = "TIME", default_value = "2500ms", value_parser = options::span)]
+    #[arg(long, value_name = "TIME", value_parser = options::span)]
+    #[arg(default_value = options::default(|policy| policy.observe_window))]
     window: Micros,
     #[command(flatten)]
     json: Json,
@@ -71,7 +75,13 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
             Failure::new(Exit::Failed, WHAT, &path, &error, "")
         }
     };
-    let mut sampler = Sampler::new(&cgroup).map_err(|error| fail(error.into()))?;
+    let mut sampler = Sampler::new(&cgroup).map_err(|error| {
+        // Nobody named it, so it is no wrong usage.
+        if named.is_none() && matches!(error, CgroupError::NoMemoryFiles { .. }) {
+            return Failure::new(Exit::Failed, WHAT, OWN, &error, NAME_ONE);
+        }
+        fail(error.into())
+    })?;
     // The lowest target: what is refused for it carries the same floor and safe minimum as any other.
     let evidence = observe(&mut sampler, Bytes::new(PAGE_SIZE), policy).map_err(fail)?;
     let last = sampler.sample().map_err(|error| fail(error.into()))?;
@@ -115,8 +125,8 @@ fn render(cgroup: &Cgroup, report: &Report<'_>) -> String {
         "memory.max".into(),
         "memory.high".into(),
     ]];
-    let level = |path: String, current, max, high| {
-        [path, approximate(current), certificate::limit(max), certificate::limit(high)]
+    let level = |path: String, current: Bytes, max: Limit, high: Limit| {
+        [path, current.to_string(), max.to_string(), high.to_string()]
     };
     rows.push(level("this cgroup".into(), report.usage, report.max, report.high));
     for ancestor in report.ancestors {
@@ -133,10 +143,9 @@ fn render(cgroup: &Cgroup, report: &Report<'_>) -> String {
     if let (Some(headroom), Some(safe)) = (&report.headroom, report.safe_minimum) {
         let _ = writeln!(text, "  headroom at the safe minimum (the greatest counts)");
         text.push_str(&certificate::terms(headroom));
-        let _ = writeln!(text, "  safe minimum {} ({})", approximate(safe), exact(safe));
+        let _ = writeln!(text, "  safe minimum {safe} ({})", exact(safe));
     }
-    let window = crate::duration::approximate(report.window);
-    let _ = writeln!(text, "  observed {window}, {} readings", report.samples);
+    let _ = writeln!(text, "  observed {}, {} readings", report.window, report.samples);
     if !report.populated {
         let _ = writeln!(text, "  note: no process lives in it");
     }

@@ -12,7 +12,8 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
-    let mut grammar = super::grammar();
+    // `enforcer help shrink` says what `man enforcer-shrink` says: no page of its own.
+    let mut grammar = super::grammar().disable_help_subcommand(true);
     grammar.build();
     let what = "can't write manual pages to";
     let Some(dir) = &options.out else {

@@ -28,6 +28,22 @@ pub(super) fn span(text: &str) -> Result<Micros, DurationError> {
     parse_duration(text)
 }
 
+/// A span of time between readings.
+pub(super) fn interval(text: &str) -> Result<Micros, String> {
+    let interval = span(text).map_err(|error| error.to_string())?;
+    let min = Micros::from_millis(1);
+    if interval < min {
+        Err(format!("{interval} is too short a time; give {min} or more"))
+    } else {
+        Ok(interval)
+    }
+}
+
+/// A threshold's default, as it is typed: the one that [`Policy`] has.
+pub(super) fn default<T: ToString>(of: fn(Policy) -> T) -> String {
+    of(Policy::default()).to_string()
+}
+
 /// Machine-readable output.
 #[derive(Debug, Args)]
 pub(super) struct Json {

@@ -9,7 +9,7 @@ use crate::{
     node::Facts,
     trace::{Event, Header, Kind, TRACE_VERSION, Writer},
 };
-use enforcer_gate::{Instant, Micros};
+use enforcer_gate::{Instant, Micros, Policy};
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
@@ -32,8 +32,9 @@ pub(super) struct Options {
     /// The trace, which must not exist yet
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Time between two readings
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = options::span)]
+    /// Time between two readings, 1ms at least; what comes and goes between them is not seen
+    #[arg(long, value_name = "TIME", value_parser = options::interval)]
+    #[arg(default_value = options::default(|policy| policy.sample_interval))]
     interval: Micros,
     #[command(flatten)]
     json: Json,
@@ -51,7 +52,8 @@ struct Report {
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let Options { cgroup: path, out, .. } = options;
     let mut policy = options::node_policy();
-    policy.sample_interval = options.interval;
+    // A replay takes readings that are further apart than the gate would read as they come.
+    policy.sample_interval = options.interval.min(Policy::SAMPLE_INTERVAL_MAX);
     let policy = options::checked(policy)?;
     let cgroup = options::open(WHAT, path, &options::TO_READ)?;
     let fail = |error: &CgroupError| Failure::cgroup(WHAT, path, error);

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     cgroup::shown,
     trace::{
-        DIVERGENCES_MAX, Divergence, Header, Kind, ReadError, Reader, RehearseError, ReplayError, Replayed,
-        rehearse, replay,
+        DIVERGENCES_MAX, Divergence, Header, Kind, LineError, ReadError, Reader, RehearseError, ReplayError,
+        Replayed, rehearse, replay,
     },
 };
 use enforcer_gate::{Bytes, Certificate, Micros, Verdict};
@@ -21,6 +21,8 @@ use std::{
 };
 
 const WHAT: &str = "can't replay";
+const A_TRACE: &str = "name a trace: what enforcer record CGROUP --duration 1m --out FILE or enforcer shrink CGROUP \
+                       --to 256Mi --trace FILE has written";
 
 /// Runs the same gate over a recorded trace
 ///
@@ -34,7 +36,7 @@ pub(super) struct Options {
     /// Ask for this limit instead of what was recorded
     #[arg(long, value_name = "QUANTITY", value_parser = options::target)]
     to: Option<Bytes>,
-    /// How much of the trace to look at before the verdict
+    /// How much of the trace to look at before the verdict [default: as the trace says]
     #[arg(long, value_name = "TIME", value_parser = options::span, requires = "to")]
     window: Option<Micros>,
     #[command(flatten)]
@@ -62,9 +64,9 @@ struct Commands<'a> {
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let path = &options.trace;
-    let wrong = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, WHAT, path, error, "");
+    let wrong = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, WHAT, path, error, A_TRACE);
     let file = File::open(path).map_err(|error| wrong(&error))?;
-    let reader = Reader::new(BufReader::new(file)).map_err(|error| wrong(&error))?;
+    let reader = Reader::new(BufReader::new(file)).map_err(|error| no_header(path, &error))?;
     let header = reader.header().clone();
     match options.to {
         None => {
@@ -81,6 +83,19 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
             Ok(if rehearsal.certificate.verdict == Verdict::Feasible { Exit::Done } else { Exit::Refused })
         }
     }
+}
+
+fn no_header(path: &Path, error: &ReadError) -> Failure {
+    let todo = match error {
+        ReadError::Line { fault: LineError::Version(_), .. } => {
+            "replay it with the enforcer that recorded it"
+        }
+        ReadError::Line { .. }
+        | ReadError::CutShort { .. }
+        | ReadError::Io { .. }
+        | ReadError::AfterEnd { .. } => A_TRACE,
+    };
+    Failure::new(Exit::Usage, WHAT, path, error, todo)
 }
 
 fn again(path: &Path, error: &ReplayError<ReadError>) -> Failure {

@@ -24,6 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
         full("cli::floor_is_that_of_the_own_cgroup_by_default", floor_own),
         full("cli::floor_shows_the_tighter_ancestor", floor_ancestor),
         full("cli::floor_of_what_is_no_cgroup", floor_nothing),
+        full("cli::floor_in_the_root_names_the_way_out", floor_root),
         smoke("cli::a_recording_is_replayed", record_and_replay),
         full("cli::a_recording_ends_with_its_cgroup", record_gone),
         full("cli::hostile_names_are_escaped", hostile_names),
@@ -137,7 +138,7 @@ fn floor_ancestor() {
 
 fn floor_nothing() {
     for (path, code, says) in [
-        ("no/such", 1, "the cgroup is gone"),
+        ("no/such", 64, "no/such: no such cgroup"),
         ("/etc", 64, "not below the cgroup mount"),
         ("../etc", 64, "`..` is not taken"),
         ("/sys/fs/cgroup", 64, "the root cgroup has no memory limit"),
@@ -145,6 +146,16 @@ fn floor_nothing() {
         let answer = enforcer(["floor", path]);
         assert_eq!(answer.code, Some(code), "{path}: {}", answer.err);
         assert!(answer.err.contains(says), "{path}: {}", answer.err);
+    }
+}
+
+fn floor_root() {
+    let script = format!("echo $$ > /sys/fs/cgroup/cgroup.procs && exec {ENFORCER} floor");
+    let output = Command::new("/bin/busybox").args(["sh", "-c", &script]).output().expect("a shell");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    for part in ["the root cgroup has no memory limit", "name another: enforcer floor CGROUP"] {
+        assert!(err.contains(part), "{err}");
     }
 }
 
@@ -225,8 +236,8 @@ fn hostile_names() {
         assert!(text.contains("x\\u{1b}[2J") || text.contains("x\\\\u{1b}[2J"), "{text:?}");
         assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}', '\u{fffd}']), "{text:?}");
     }
-    let answer = enforcer([OsStr::new("floor"), path.join("gone").as_os_str()]);
-    assert_eq!(answer.code, Some(1));
+    let answer = enforcer([OsStr::new("floor"), path.join("none").as_os_str()]);
+    assert_eq!(answer.code, Some(64));
     assert!(!answer.err.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{:?}", answer.err);
 }
 
@@ -312,11 +323,7 @@ fn readable() {
     let answer = shrink(&cgroup, &["--to", "33000000"]);
     assert_eq!(answer.code, Some(0), "{} {}", answer.out, answer.err);
     unharmed(&cgroup, 32_997_376);
-    assert!(
-        answer.err.contains("33000000 bytes are rounded down to whole pages: 32997376"),
-        "{}",
-        answer.err
-    );
+    assert!(answer.err.contains("33000000 bytes are rounded down to whole pages: 32224Ki"), "{}", answer.err);
     for state in ["observing", "trial", "watching"] {
         assert!(answer.err.contains(&format!("s] {state}")), "{state}: {}", answer.err);
     }

@@ -24,19 +24,24 @@ pub(in crate::cli) struct Options {
     pub(super) dry_run: bool,
     /// The workload's longest known period: how long the brake is tried before memory.max goes down
     #[arg(long, value_name = "TIME", value_parser = options::span)]
-    window: Option<Micros>,
+    #[arg(default_value = options::default(|policy| policy.trial_window))]
+    window: Micros,
     /// How long to look before anything is changed
     #[arg(long, value_name = "TIME", value_parser = options::span)]
-    observe: Option<Micros>,
+    #[arg(default_value = options::default(|policy| policy.observe_window))]
+    observe: Micros,
     /// How long the brake stays on after memory.max went down
     #[arg(long, value_name = "TIME", value_parser = options::span)]
-    watch: Option<Micros>,
+    #[arg(default_value = options::default(|policy| policy.watch_window))]
+    watch: Micros,
     /// Most stall (PSI "full") that the shrink may add in all; "some" may add twice as much
     #[arg(long, value_name = "TIME", value_parser = options::span)]
-    budget: Option<Micros>,
+    #[arg(default_value = options::default(|policy| policy.stall.full_total))]
+    budget: Micros,
     /// Least headroom between floor and target
     #[arg(long, value_name = "QUANTITY", value_parser = options::target)]
-    headroom: Option<Bytes>,
+    #[arg(default_value = options::default(|policy| policy.headroom_min))]
+    headroom: Bytes,
     /// Shrink although something kills on memory pressure of an ancestor
     #[arg(long)]
     allow_pressure_killer: bool,
@@ -50,20 +55,19 @@ pub(in crate::cli) struct Options {
 }
 
 impl Options {
-    /// The thresholds, on top of this node's.
+    /// The thresholds, on top of this node's; those that have an option are the option's.
     pub(super) fn policy(&self, node: &Policy) -> Policy {
-        let stall = self.budget.map_or(node.stall, |full_total| StallBudget {
-            full_per_second: node.stall.full_per_second.min(full_total),
-            full_total,
-            some_total: full_total.scaled(2, 1),
-        });
         Policy {
-            trial_window: self.window.unwrap_or(node.trial_window),
-            observe_window: self.observe.unwrap_or(node.observe_window),
-            watch_window: self.watch.unwrap_or(node.watch_window),
-            headroom_min: self.headroom.unwrap_or(node.headroom_min),
+            trial_window: self.window,
+            observe_window: self.observe,
+            watch_window: self.watch,
+            headroom_min: self.headroom,
             allow_pressure_killer: self.allow_pressure_killer,
-            stall,
+            stall: StallBudget {
+                full_per_second: node.stall.full_per_second.min(self.budget),
+                full_total: self.budget,
+                some_total: self.budget.scaled(2, 1),
+            },
             ..node.clone()
         }
     }
@@ -104,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_the_nodes() {
+    fn what_is_not_said_is_the_default() {
         assert_eq!(policy(&[]), Policy::default());
     }
 
@@ -128,6 +132,18 @@ mod tests {
         assert_eq!(found.headroom_min, Bytes::from_mib(8));
         assert!(found.allow_pressure_killer);
         found.validate().expect("holds");
+    }
+
+    #[test]
+    fn help_names_the_defaults() {
+        let help = <Cli as clap::CommandFactory>::command().render_long_help().to_string();
+        for (option, default) in
+            [("window", "10s"), ("observe", "2.5s"), ("watch", "5s"), ("budget", "1s"), ("headroom", "2Mi")]
+        {
+            let (_, rest) = help.split_once(&format!("--{option} <")).expect("is there");
+            let (_, rest) = rest.split_once("[default: ").expect("has a default");
+            assert!(rest.starts_with(&format!("{default}]")), "{option}: {rest}");
+        }
     }
 
     #[test]
