@@ -127,17 +127,26 @@ fn render(report: &Report) -> String {
     });
     text.push('\n');
     text.push_str(&table(0, [Align::Left; 3], &node.chain(programs).chain(hooks).collect::<Vec<_>>()));
-    for Finding { state, need, lost, todo, .. } in &report.node {
-        text.push_str(&lacking(*state, need.title(), lost, todo));
-    }
+    let mut of_state = |wanted| {
+        for Finding { state, need, lost, todo, .. } in
+            report.node.iter().filter(|found| found.state == wanted)
+        {
+            text.push_str(&lacking(*state, need.title(), lost, todo));
+        }
+    };
+    of_state(State::Missing);
+    of_state(State::Degraded);
     if let Some(Refused { why, lost, todo }) = &report.programs {
         text.push_str(&lacking(State::Missing, PROGRAMS, lost, todo));
         // Writing to a String can't fail, here and below.
         let _ = writeln!(text, "  why:  {why}");
     }
-    for Hook { need, state, lost, todo, tried, .. } in &report.hooks {
-        text.push_str(&lacking(*state, need, lost, todo));
-        for Tried { hook, why } in tried.iter().filter(|_| *state != State::Ok) {
+    let worse: Vec<_> = report.hooks.iter().filter(|hook| hook.state != State::Ok).collect();
+    // What lacks the same is told of together.
+    for alike in worse.chunk_by(|a, b| (a.lost, a.todo) == (b.lost, b.todo)) {
+        let needs: Vec<_> = alike.iter().map(|hook| hook.need.as_str()).collect();
+        text.push_str(&lacking(alike[0].state, &needs.join(", "), alike[0].lost, alike[0].todo));
+        for Tried { hook, why } in alike.iter().flat_map(|hook| &hook.tried) {
             let _ = writeln!(text, "  why not {hook}: {why}");
         }
     }
@@ -158,11 +167,7 @@ fn verdict(report: &Report) -> String {
     }
 }
 
-/// What is lost and what to do; nothing where nothing is lost.
 fn lacking(state: State, need: &str, lost: &str, todo: &str) -> String {
-    if state == State::Ok {
-        return String::new();
-    }
     format!("\n{} {need}\n  lost: {lost}\n  do:   {todo}\n", word(state))
 }
 
@@ -191,15 +196,15 @@ mod tests {
             finding(Need::Psi, State::Degraded, ["off", "the budget", "psi=1"]),
             finding(Need::Btf, State::Missing, ["no file", "programs", "another kernel"]),
         ];
-        let tried = vec![Tried { hook: "fentry", why: "no such function".into() }];
-        let hooks = vec![Hook {
-            need: "OOM kills".into(),
+        let hook = |need: &str, in_use| Hook {
+            need: need.into(),
             state: State::Degraded,
-            in_use: Some("kprobe"),
+            in_use,
             lost: "names",
             todo: NEWER,
-            tried,
-        }];
+            tried: vec![Tried { hook: "fentry", why: "no such function".into() }],
+        };
+        let hooks = vec![hook("OOM kills", Some("kprobe")), hook("reclaim", None)];
         let text = render(&Report { supported: false, node, programs: None, hooks });
         assert_eq!(
             text,
@@ -208,11 +213,12 @@ mod tests {
              degraded  PSI        off\n\
              MISSING   BTF        no file\n\
              degraded  OOM kills  kprobe\n\
-             \ndegraded PSI\n  lost: the budget\n  do:   psi=1\n\
+             degraded  reclaim    no hook\n\
              \nMISSING BTF\n  lost: programs\n  do:   another kernel\n\
-             \ndegraded OOM kills\n  lost: names\n  \
+             \ndegraded PSI\n  lost: the budget\n  do:   psi=1\n\
+             \ndegraded OOM kills, reclaim\n  lost: names\n  \
              do:   nothing has to be done; another kernel may have the better hook\n  \
-             why not fentry: no such function\n"
+             why not fentry: no such function\n  why not fentry: no such function\n"
         );
     }
 

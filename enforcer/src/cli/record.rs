@@ -51,10 +51,7 @@ struct Report {
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let Options { cgroup: path, out, .. } = options;
-    let mut policy = options::node_policy();
-    // A replay takes readings that are further apart than the gate would read as they come.
-    policy.sample_interval = options.interval.min(Policy::SAMPLE_INTERVAL_MAX);
-    let policy = options::checked(policy)?;
+    let policy = options::checked(thresholds(&options::node_policy(), options.interval))?;
     let cgroup = options::open(WHAT, path, &options::TO_READ)?;
     let fail = |error: &CgroupError| Failure::cgroup(WHAT, path, error);
     let mut sampler = Sampler::new(&cgroup).map_err(|error| fail(&error))?;
@@ -94,9 +91,46 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// What a replay goes by: readings further apart than the gate would read are taken as they come, and three of them
+/// are the least that it judges by.
+fn thresholds(node: &Policy, interval: Micros) -> Policy {
+    Policy {
+        sample_interval: interval.min(Policy::SAMPLE_INTERVAL_MAX),
+        observe_window: node.observe_window.max(interval.scaled(2, 1)),
+        ..node.clone()
+    }
+}
+
 fn said(report: &Report, cgroup: &Path) -> String {
     let Report { out, samples, dropped, gone } = report;
     let lost = if *dropped > 0 { format!("; {dropped} lost, the disk was too slow") } else { String::new() };
     let gone = if *gone { "; the cgroup was removed meanwhile" } else { "" };
     format!("{samples} readings of {} in {out}{lost}{gone}\n", shown(cgroup))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Entry, fixture, rehearse};
+    use enforcer_gate::{Bytes, Verdict};
+    use std::convert::Infallible;
+
+    #[test]
+    fn readings_of_any_interval_can_be_replayed() {
+        for millis in [1, 100, 500, 1_000, 5_000, 60_000, 3_600_000] {
+            let interval = Micros::from_millis(millis);
+            let entries = (0..10_000).map(|n: u64| {
+                let event = Event::Sample(Box::new(fixture::sample(Bytes::from_mib(20))));
+                // As uneven as a real recorder.
+                let at_us = Instant::new(n * interval.get() + n % 3 * (interval.get() / 8));
+                Ok::<_, Infallible>((n + 2, Entry { at_us, event }))
+            });
+            let policy = thresholds(&Policy::default(), interval);
+            policy.validate().expect("holds");
+            let rehearsal = rehearse(entries, Bytes::from_mib(64), policy).expect("long enough");
+            assert_eq!(rehearsal.certificate.verdict, Verdict::Feasible, "{interval}");
+            let read = rehearsal.certificate.peak.expect("seen").samples;
+            assert_eq!(read, rehearsal.samples, "{interval}: every reading counts");
+        }
+    }
 }
