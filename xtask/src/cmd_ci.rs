@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: formatting, lints, licences, then every test.
 
-use crate::{build, cmd_test, run, setup};
+use crate::{build, cmd_test, long, run, setup};
 use anyhow::{Context, Result};
 use clap::Args;
 use enforcer_ebpf_build::Toolchain;
@@ -29,11 +29,11 @@ fn lint() -> Result<()> {
     run::checked(cargo(&root).args(["fmt", "--all", "--check"]))?;
     let programs = root.join("enforcer-ebpf/programs");
     run::checked(cargo(&programs).args(["fmt", "--check"]))?;
-    println!("== lints of user space");
+    println!("== lints");
     let mut clippy = cargo(&root);
-    clippy.args(["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
-    run::checked(&mut clippy)?;
-    println!("== lints of the kernel programs");
+    clippy.args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
+    long::cargo("user space", &mut clippy)?;
+    println!("    the kernel programs");
     match &toolchain {
         None => println!("SKIP lints of the kernel programs: a prebuilt object is named"),
         Some(toolchain) if setup::kernel_lints(toolchain)? => {

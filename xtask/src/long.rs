@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Between two signs of life.
-const BEAT: Duration = Duration::from_secs(15);
+const BEAT: Duration = Duration::from_secs(20);
 /// What took less needs no word about its end.
 const WORTH_TELLING: Duration = Duration::from_secs(2);
 /// Lines of output that are kept for the error.
