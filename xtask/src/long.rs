@@ -72,6 +72,8 @@ fn beating(what: &str, command: &mut Command, beat: Duration, say: &mut dyn FnMu
 
 /// `    ... 1m15s: Compiling aya v0.14.0`
 fn sign(elapsed: Duration, latest: &str) -> String {
+    // Where a package lies does not matter.
+    let latest = latest.split(" (").next().unwrap_or(latest);
     let latest: String = latest.trim().chars().filter(|c| !c.is_control()).take(LATEST).collect();
     let colon = if latest.is_empty() { "" } else { ": " };
     format!("    ... {}{colon}{latest}", took(elapsed))
@@ -106,6 +108,10 @@ mod tests {
         assert_eq!(
             sign(Duration::from_secs(75), "   Compiling aya v0.14.0\u{1b}"),
             "    ... 1m15s: Compiling aya v0.14.0"
+        );
+        assert_eq!(
+            sign(Duration::from_secs(45), "Compiling x v0.1.0 (/a/b)"),
+            "    ... 45s: Compiling x v0.1.0"
         );
         assert_eq!(sign(Duration::from_secs(45), ""), "    ... 45s");
         assert!(sign(Duration::ZERO, &"x".repeat(1000)).len() < 80);
