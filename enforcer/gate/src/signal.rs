@@ -46,6 +46,8 @@ pub enum Signal {
     Gone,
     /// The caller wants it stopped: everything back as found.
     Cancel,
+    /// The process that would undo everything if this one were killed is gone itself.
+    RestorerGone,
 }
 
 /// A limit file that the gate writes or watches.

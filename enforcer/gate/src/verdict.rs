@@ -105,6 +105,8 @@ pub enum Reason {
     Gone,
     /// The caller stopped it.
     Cancelled,
+    /// The process that would undo everything ended first: it was killed, or its time was over.
+    RestorerGone,
     /// A state ran out of time.
     Deadline {
         /// Which.

@@ -57,6 +57,7 @@ fn signal() -> impl Strategy<Value = Signal> {
         1 => Just(Signal::ProbeFailed),
         1 => Just(Signal::Gone),
         1 => Just(Signal::Cancel),
+        1 => Just(Signal::RestorerGone),
     ]
 }
 
@@ -208,9 +209,9 @@ fn traces_reach_every_state_and_verdict() {
     }
     let states = "observing reclaiming trial committing watching restoring ended";
     let refused = "BelowSafeMinimum NotAShrink Frozen PressureKiller BackOff Cancelled OomKill \
-                   LimitWritten Deadline Io ProbeFailed StallBudget";
+                   LimitWritten Deadline Io ProbeFailed StallBudget RestorerGone";
     let rolled_back = "Growth StallBudget BrakeLivelock Refaults ProbeFailed OomKill LimitWritten \
-                       Cancelled Deadline Io Frozen";
+                       Cancelled RestorerGone Deadline Io Frozen";
     let ended = |verdict: &'static str, reasons: &'static str| {
         reasons.split_whitespace().map(move |reason| format!("{verdict} {reason}"))
     };

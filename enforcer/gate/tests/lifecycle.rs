@@ -112,6 +112,7 @@ fn stopped(state: State, reason: Reason) -> Verdict {
 fn a_signal_that_stops_it_stops_it_in_every_state() {
     let signals = [
         (Signal::Cancel, Reason::Cancelled),
+        (Signal::RestorerGone, Reason::RestorerGone),
         (Signal::ProbeFailed, Reason::ProbeFailed),
         (Signal::OomKill { victim_pid: 12, own_limit: true }, Reason::OomKill { victim_pid: 12 }),
         (

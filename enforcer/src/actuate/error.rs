@@ -1,5 +1,6 @@
 //! What can keep a session from starting or ending.
 
+use super::holder::named;
 use crate::cgroup::{CgroupError, shown};
 use std::{io, path::PathBuf};
 
@@ -21,10 +22,10 @@ pub enum ActuateError {
         source: io::Error,
     },
     /// Another session works on this cgroup, one above or below it, or another container of the same pod.
-    #[error("already in progress by pid {pid} on {}", shown(.path))]
+    #[error("already in progress by {} on {}", named(*.pid), shown(.path))]
     InProgress {
-        /// Its process.
-        pid: u32,
+        /// Its process, where that is known.
+        pid: Option<u32>,
         /// Its cgroup, below the mount.
         path: PathBuf,
     },
@@ -43,6 +44,14 @@ pub enum ActuateError {
         path: PathBuf,
         /// The bound.
         count_max: usize,
+    },
+    /// Another process has the state directory for itself, and does not let go of it.
+    #[error("state directory: {}: {} has it locked and does not let go", shown(.path), named(*.pid))]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+        /// Its process, where that is known.
+        pid: Option<u32>,
     },
     /// The cgroup's path does not fit a journal.
     #[error("{}: path longer than {bytes_max} bytes", shown(.path))]
@@ -77,11 +86,11 @@ pub enum ActuateError {
 }
 
 impl ActuateError {
-    pub(super) fn state(path: impl Into<PathBuf>, call: &'static str, source: impl Into<io::Error>) -> Self {
+    pub(crate) fn state(path: impl Into<PathBuf>, call: &'static str, source: impl Into<io::Error>) -> Self {
         Self::StateDir { path: path.into(), call, source: source.into() }
     }
 
-    pub(super) fn system(what: &'static str, source: impl Into<io::Error>) -> Self {
+    pub(crate) fn system(what: &'static str, source: impl Into<io::Error>) -> Self {
         Self::System { what, source: source.into() }
     }
 }
@@ -90,6 +99,7 @@ fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => "free some space there, or name another with --state-dir",
         Some(libc::EROFS) => "name one that can be written with --state-dir",
+        Some(libc::EMFILE | libc::ENFILE) => "it is not the folder's fault",
         Some(libc::EACCES | libc::EPERM) => "run as root, or name one of your own with --state-dir",
         Some(_) | None => "name another with --state-dir",
     }

@@ -6,12 +6,15 @@
 
 mod error;
 mod handle;
+mod holder;
 mod interrupt;
 mod journal;
+mod lease;
 mod limit_fd;
 mod nonblock;
 mod overlap;
 mod pending;
+mod pidfd;
 mod record;
 mod recover;
 mod restorer;

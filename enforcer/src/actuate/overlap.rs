@@ -14,7 +14,7 @@ pub(super) fn overlap(a: &Path, b: &Path) -> bool {
 
 /// The folder of the pod that a cgroup belongs to: `kubepods-...-pod<uid>.slice` with the kubelet's systemd driver,
 /// `kubepods/.../pod<uid>` with its cgroupfs driver.
-fn pod(path: &Path) -> Option<PathBuf> {
+pub(super) fn pod(path: &Path) -> Option<PathBuf> {
     let mut so_far = PathBuf::new();
     let mut in_kubepods = false;
     for part in path {

@@ -3,6 +3,7 @@
 use super::{
     ActuateError, StateDir,
     journal::Journal,
+    lease::Lease,
     limit_fd::LimitFd,
     overlap::overlap,
     record::{Header, Record, records},
@@ -194,6 +195,8 @@ fn settle_run(
         }
         Err(error) => return Err(error.into()),
     };
+    // A run from another state directory may be at it.
+    let _lease = Lease::take(&cgroup)?;
     finish(journal, &cgroup, left).map(Some)
 }
 

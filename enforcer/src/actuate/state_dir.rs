@@ -1,6 +1,6 @@
 //! Where journals live.
 
-use super::{ActuateError, record::JOURNAL_BYTES};
+use super::{ActuateError, holder::holder, record::JOURNAL_BYTES};
 use enforcer_gate::CgroupId;
 use nix::{
     errno::Errno,
@@ -11,6 +11,8 @@ use std::{
     io::Read as _,
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::mpsc,
+    time::Duration,
 };
 
 /// Used where no other is named.
@@ -18,6 +20,10 @@ pub const STATE_DIR_DEFAULT: &str = "/var/lib/enforcer";
 
 /// Most journals that are looked through.
 pub(super) const JOURNAL_COUNT_MAX: usize = 4096;
+
+/// How long the folder's lock is waited for. It is held while journals are looked through and one is made, which takes
+/// milliseconds.
+const LOCK_MAX: Duration = Duration::from_secs(30);
 
 /// A folder for journals: one file for each cgroup that is being worked on, or was when its process was killed.
 #[derive(Debug, Clone)]
@@ -42,6 +48,18 @@ impl StateDir {
     pub fn open(path: &Path) -> Result<Self, ActuateError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|source| ActuateError::state(path, "make", source))?;
+        Self::trusted(path)
+    }
+
+    /// Opens the folder where it is there, and makes nothing: for whoever only looks.
+    pub fn find(path: &Path) -> Result<Option<Self>, ActuateError> {
+        match std::fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Ok(_) | Err(_) => Self::trusted(path).map(Some),
+        }
+    }
+
+    fn trusted(path: &Path) -> Result<Self, ActuateError> {
         let found = std::fs::metadata(path).map_err(|source| ActuateError::state(path, "look at", source))?;
         if found.uid() != nix::unistd::geteuid().as_raw() || found.mode() & 0o022 != 0 {
             let why = std::io::Error::other("somebody else can write to it");
@@ -59,8 +77,13 @@ impl StateDir {
         self.path.join(format!("{:016x}.journal", cgroup.get()))
     }
 
-    /// Keeps everyone else from starting or settling work while it is held.
+    /// Keeps everyone else from starting or settling work while it is held. Fails with [`ActuateError::Locked`] where
+    /// somebody does not let go of it.
     pub(super) fn lock(&self) -> Result<Flock<File>, ActuateError> {
+        self.lock_within(LOCK_MAX)
+    }
+
+    fn lock_within(&self, span: Duration) -> Result<Flock<File>, ActuateError> {
         let path = self.path.join("lock");
         let file = OpenOptions::new()
             .read(true)
@@ -71,13 +94,21 @@ impl StateDir {
             .custom_flags(libc::O_NOFOLLOW)
             .open(&path)
             .map_err(|source| ActuateError::state(&path, "open", source))?;
-        let mut file = file;
-        loop {
-            match Flock::lock(file, FlockArg::LockExclusive) {
-                Ok(lock) => return Ok(lock),
-                Err((again, Errno::EINTR)) => file = again,
-                Err((_, errno)) => return Err(ActuateError::state(path, "lock", errno)),
-            }
+        let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            Err((file, Errno::EWOULDBLOCK)) => file,
+            Err((_, errno)) => return Err(ActuateError::state(path, "lock", errno)),
+        };
+        let held = file.try_clone().map_err(|source| ActuateError::state(&path, "lock", source))?;
+        let (answer, answered) = mpsc::sync_channel(1);
+        // The kernel knows no limit for this wait. Where nobody waits for the answer any more, the lock goes with it.
+        std::thread::Builder::new()
+            .name("enforcer-lock".into())
+            .spawn(move || answer.send(lock_waiting(file)))
+            .map_err(|source| ActuateError::system("start a thread", source))?;
+        match answered.recv_timeout(span) {
+            Ok(locked) => locked.map_err(|errno| ActuateError::state(path, "lock", errno)),
+            Err(_) => Err(ActuateError::Locked { pid: holder(&held), path }),
         }
     }
 
@@ -96,6 +127,16 @@ impl StateDir {
         }
         paths.sort();
         Ok((paths, false))
+    }
+}
+
+fn lock_waiting(mut file: File) -> Result<Flock<File>, Errno> {
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusive) {
+            Ok(lock) => return Ok(lock),
+            Err((again, Errno::EINTR)) => file = again,
+            Err((_, errno)) => return Err(errno),
+        }
     }
 }
 
@@ -183,6 +224,31 @@ mod tests {
             let opened = StateDir::open(folder.path()).map(drop).map_err(|error| error.to_string());
             assert_eq!(opened.is_ok(), trusted, "{mode:o}: {opened:?}");
         }
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_not_made_by_looking() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("a/b");
+        assert!(StateDir::find(&missing).unwrap().is_none());
+        assert!(!folder.path().join("a").exists());
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        assert!(StateDir::find(folder.path()).is_err(), "one that is there is not trusted blindly");
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_and_no_longer_than_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let held = state.lock().unwrap();
+        let waited = state.lock_within(Duration::from_millis(20));
+        assert!(matches!(waited, Err(ActuateError::Locked { .. })), "{waited:?}");
+        let other = state.clone();
+        let thread = std::thread::spawn(move || other.lock_within(Duration::from_mins(1)).map(drop));
+        drop(held);
+        thread.join().unwrap().unwrap();
+        // The one that gave up lets go of what it gets too late.
+        drop(state.lock_within(Duration::from_mins(1)).unwrap());
     }
 
     #[test]

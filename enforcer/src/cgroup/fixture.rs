@@ -47,6 +47,7 @@ impl Fixture {
                 ("memory.high", "max\n"),
                 ("memory.min", "0\n"),
                 ("memory.low", "0\n"),
+                ("memory.reclaim", ""),
                 ("memory.swap.max", "max\n"),
                 ("memory.swap.current", "0\n"),
                 ("memory.zswap.max", "max\n"),

@@ -7,6 +7,10 @@ use crate::{
     node::{Facts, Need, State, judge},
     probe::ProbeError,
 };
+use nix::{
+    errno::Errno,
+    sys::resource::{Resource, getrlimit},
+};
 use serde::Serialize;
 use std::{fmt::Write as _, io::Write as _, process::ExitCode};
 
@@ -43,6 +47,9 @@ impl From<Exit> for ExitCode {
         Self::from(exit.code())
     }
 }
+
+/// Open files that every command has room for at least; a shrink needs some 50, and 10 for each cgroup above.
+const FILES_MIN: u64 = 256;
 
 /// Why a command could not be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +127,7 @@ impl Failure {
             | CgroupError::TooLong { .. }
             | CgroupError::TooManyDescendants { .. } => (Exit::Failed, String::new()),
         };
-        Self::new(exit, what, on, error, todo)
+        Self::new(exit, what, on, error, out_of_files(error).unwrap_or(todo))
     }
 
     /// Prints it on standard error.
@@ -153,6 +160,7 @@ pub(super) fn actuate(what: &str, on: impl AsRef<std::path::Path>, error: &Actua
         ActuateError::Cgroup(error) => return Failure::cgroup(what, on, error),
         ActuateError::StateDir { .. } => (Exit::Usage, "name another folder with --state-dir"),
         ActuateError::InProgress { .. } => (Exit::Failed, "wait for it, or end it: it puts everything back"),
+        ActuateError::Locked { .. } => (Exit::Failed, "end it, or look what it waits for"),
         ActuateError::Unsettled { .. }
         | ActuateError::TooManyJournals { .. }
         | ActuateError::NotRestored { .. } => (Exit::Failed, "enforcer recover settles what is left"),
@@ -160,7 +168,7 @@ pub(super) fn actuate(what: &str, on: impl AsRef<std::path::Path>, error: &Actua
             (Exit::Failed, "")
         }
     };
-    Failure::new(exit, what, on, error, todo)
+    Failure::new(exit, what, on, error, out_of_files(error).unwrap_or_else(|| todo.into()))
 }
 
 /// From an error of the kernel programs.
@@ -177,7 +185,35 @@ pub(super) fn probe(what: &str, on: impl AsRef<std::path::Path>, error: &ProbeEr
         | ProbeError::Record(_)
         | ProbeError::Wait(_) => Exit::Failed,
     };
-    Failure::new(exit, what, on, &chain(error), "enforcer check says what this node has")
+    let todo = || "enforcer check says what this node has".into();
+    Failure::new(exit, what, on, &chain(error), out_of_files(error).unwrap_or_else(todo))
+}
+
+/// What to do where an error comes of too few file descriptors; nothing else helps then.
+pub(super) fn out_of_files(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut numbers = causes.filter_map(|cause| {
+        let io = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+        io.or_else(|| cause.downcast_ref::<Errno>().map(|errno| *errno as i32))
+    });
+    numbers.find_map(|number| match number {
+        libc::EMFILE => Some(MORE_FILES.into()),
+        libc::ENFILE => Some("the whole node is out of open files: raise sysctl fs.file-max".into()),
+        _ => None,
+    })
+}
+
+const MORE_FILES: &str = "let it open more files: ulimit -n 1024, or LimitNOFILE=1024 in its unit";
+
+/// Fails where this process may open too few files: anything at all could go missing then.
+fn require_files(what: &str, on: impl AsRef<std::path::Path>) -> Result<(), Failure> {
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((limit, _)) if limit < FILES_MIN => {
+            let why = format!("this process may open {limit} files, and may need {FILES_MIN}");
+            Err(Failure::new(Exit::Unsupported, what, on, &why, MORE_FILES))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// An error with everything that caused it, fit to print.
@@ -188,6 +224,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 
 /// Fails with everything of `needs` that this node lacks.
 pub(super) fn require(what: &str, on: impl AsRef<std::path::Path>, needs: &[Need]) -> Result<(), Failure> {
+    require_files(what, &on)?;
     let findings = judge(&Facts::gather());
     let reasons: Vec<_> = findings
         .into_iter()
@@ -236,6 +273,25 @@ mod tests {
             "{\"error\":{\"exit\":1,\"what\":\"can't read\",\"on\":\"a\\\\u{1b}[2J\",\"reasons\":\
              [{\"why\":\"it is gone\",\"do\":\"start it again\"}]}}\n"
         );
+    }
+
+    #[test]
+    fn too_few_descriptors_are_named_whoever_met_them() {
+        let io = || std::io::Error::from_raw_os_error(libc::EMFILE);
+        let cgroup = || CgroupError::io("a", "open", io());
+        let failures = [
+            Failure::cgroup("w", "a", &cgroup()),
+            actuate("w", "a", &ActuateError::Cgroup(cgroup())),
+            actuate("w", "a", &ActuateError::state("s", "open", io())),
+            actuate("w", "a", &ActuateError::system("make a socket pair", Errno::EMFILE)),
+            probe("w", "a", &ProbeError::Wait(io())),
+        ];
+        for failure in failures {
+            assert!(failure.reasons[0].todo.contains("ulimit -n"), "{failure:?}");
+            assert!(!failure.reasons[0].why.contains("another"), "{failure:?}");
+        }
+        let full = ActuateError::state("s", "open", std::io::Error::from_raw_os_error(libc::ENOSPC));
+        assert!(!actuate("w", "a", &full).reasons[0].todo.contains("ulimit"));
     }
 
     #[test]

@@ -52,12 +52,13 @@ struct Of {
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let path = &options.state_dir.state_dir;
     failure::require(WHAT, path, &[Need::Root, Need::CgroupV2Memory])?;
-    let state = StateDir::open(path).map_err(|error| failure::actuate(WHAT, path, &error))?;
-    let runs = recover(&state);
+    let state = StateDir::find(path).map_err(|error| failure::actuate(WHAT, path, &error))?;
+    let runs = state.as_ref().map(recover).unwrap_or_default();
     let text = if options.json.json {
         json::line(&runs.iter().map(fields).collect::<Vec<_>>())
     } else if runs.is_empty() {
-        format!("{}: nothing is left to settle\n", shown(path))
+        let there = if state.is_some() { "" } else { ": there is no such folder" };
+        format!("{}: nothing is left to settle{there}\n", shown(path))
     } else {
         runs.iter().map(|run| run.describe() + "\n").collect()
     };

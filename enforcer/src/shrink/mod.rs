@@ -27,8 +27,8 @@ pub struct Plan {
     pub request: Request,
     /// The thresholds in force.
     pub policy: Policy,
-    /// Where the journal lives.
-    pub state_dir: StateDir,
+    /// Where the journal lives; without one nothing is lowered, which is enough for a dry run.
+    pub state_dir: Option<StateDir>,
     /// How the restorer is set up.
     pub session: SessionOptions,
 }
@@ -41,6 +41,8 @@ pub trait Observer {
     fn outcome(&mut self, now: Instant, outcome: &Outcome);
     /// The gate was told something for its certificate.
     fn note(&mut self, now: Instant, text: &str);
+    /// Something to know that came after the certificate.
+    fn afterwards(&mut self, text: &str);
     /// The gate asked for something.
     fn command(&mut self, now: Instant, command: &Command);
     /// A deadline of the gate's passed.
@@ -56,6 +58,7 @@ impl Observer for NoObserver {
     fn signal(&mut self, _now: Instant, _signal: &Signal) {}
     fn outcome(&mut self, _now: Instant, _outcome: &Outcome) {}
     fn note(&mut self, _now: Instant, _text: &str) {}
+    fn afterwards(&mut self, _text: &str) {}
     fn command(&mut self, _now: Instant, _command: &Command) {}
     fn timeout(&mut self, _now: Instant) {}
     fn progress(&mut self, _now: Instant, _progress: &Progress) {}
@@ -105,13 +108,21 @@ pub fn now() -> Instant {
 
 /// Runs one shrink to its end and returns what it can prove.
 ///
-/// Ctrl-C and SIGTERM cancel it: everything goes back as found. On return, also with an error, the new
+/// Ctrl-C and SIGTERM cancel it: everything goes back as found. So does the end of the restorer. On return, also with an error, the new
 /// limit is whole in force or every file is as it was found.
 pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<Certificate, ShrinkError> {
     let mut gate = Gate::new(plan.policy.clone()).map_err(ShrinkError::Policy)?;
     let sampler = Sampler::new(&plan.cgroup)?;
     let mut wakeups = Wakeups::new(&plan.cgroup)?;
-    let session = begin(&plan).await?;
+    // Beginning may have to wait for others; whoever stops it meanwhile gets the verdict at once. What has begun by then
+    // is undone when it is dropped.
+    let (session, stopped) = tokio::select! {
+        session = begin(&plan) => (session?, false),
+        () = wakeups.stopped() => (None, true),
+    };
+    if let Some(session) = &session {
+        wakeups.watch(session)?;
+    }
     let notes = session.as_ref().map(|session| session.notes().to_vec()).unwrap_or_default();
     let ours = session.as_ref().map(Session::restorer_pid).into_iter().chain([std::process::id()]);
     let mut kernel = bus.subscribe();
@@ -128,10 +139,15 @@ pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<C
     for note in &notes {
         drive.note(note);
     }
+    if stopped {
+        drive.signal(&Signal::Cancel);
+    }
     let result = drive.drive(&mut kernel, &mut interpreter, &mut wakeups).await;
     let kept =
         matches!(drive.gate.certificate().map(|c| &c.verdict), Some(enforcer_gate::Verdict::Committed));
-    end(drive.actuator, kept).await?;
+    for text in end(drive.actuator, kept).await? {
+        drive.observer.afterwards(&text);
+    }
     bus.unwatch(plan.cgroup.id()).await?;
     result?;
     gate.certificate().cloned().ok_or(ShrinkError::NoCertificate)
@@ -139,20 +155,18 @@ pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<C
 
 /// Starting the restorer and writing the journal take their time, and other shrinks share this loop.
 async fn begin(plan: &Plan) -> Result<Option<Session>, ShrinkError> {
-    if plan.request.dry_run {
-        return Ok(None);
-    }
-    let (cgroup, state_dir, options) = (plan.cgroup.clone(), plan.state_dir.clone(), plan.session.clone());
+    let Some(state_dir) = plan.state_dir.clone().filter(|_| !plan.request.dry_run) else { return Ok(None) };
+    let (cgroup, options) = (plan.cgroup.clone(), plan.session.clone());
     let session = tokio::task::spawn_blocking(move || Session::begin(&cgroup, &state_dir, &options));
     Ok(Some(session.await.map_err(|error| ShrinkError::io("begin the session")(error.into()))??))
 }
 
 /// Waits for the worker threads, whatever the kernel still does for them, and lets the restorer go.
-async fn end(actuator: Actuator, kept: bool) -> Result<(), ShrinkError> {
+async fn end(actuator: Actuator, kept: bool) -> Result<Vec<String>, ShrinkError> {
     let ended =
         tokio::task::spawn_blocking(move || match actuator.stop().and_then(|worker| worker.session) {
             Some(session) => session.finish(kept),
-            None => Ok(()),
+            None => Ok(Vec::new()),
         });
     Ok(ended.await.map_err(|error| ShrinkError::io("end the session")(error.into()))??)
 }

@@ -1,6 +1,7 @@
 //! Descriptors that wake the loop: PSI, `memory.events`, the user's wish to stop.
 
 use super::ShrinkError;
+use crate::actuate::Session;
 use crate::cgroup::{Cgroup, PressureTrigger, Stall};
 use enforcer_gate::{Micros, Signal};
 use nix::errno::Errno;
@@ -19,6 +20,7 @@ const PSI_STALL: Micros = Micros::from_millis(50);
 pub(super) struct Wakeups {
     pressure: Option<AsyncFd<PressureTrigger>>,
     events: AsyncFd<OwnedFd>,
+    restorer: Option<AsyncFd<OwnedFd>>,
     interrupt: UnixSignal,
     terminate: UnixSignal,
 }
@@ -35,9 +37,29 @@ impl Wakeups {
         Ok(Self {
             pressure,
             events,
+            restorer: None,
             interrupt: stop(SignalKind::interrupt())?,
             terminate: stop(SignalKind::terminate())?,
         })
+    }
+
+    /// Has the end of the session's restorer told as well.
+    pub(super) fn watch(&mut self, session: &Session) -> Result<(), ShrinkError> {
+        // SAFETY: the descriptor is owned, is given to nobody else, and lives as long as the registration.
+        let registered = session.restorer_process().and_then(|process| unsafe {
+            AsyncFd::register_with_interest(process, Interest::READABLE).map_err(std::io::Error::from)
+        });
+        self.restorer = Some(registered.map_err(ShrinkError::io("watch the restorer"))?);
+        Ok(())
+    }
+
+    /// Waits until the user wants it stopped. Cancel safe.
+    pub(super) async fn stopped(&mut self) {
+        tokio::select! {
+            Some(()) = self.interrupt.recv() => {}
+            Some(()) = self.terminate.recv() => {}
+            else => std::future::pending().await,
+        }
     }
 
     /// The next thing to tell the gate. Cancel safe.
@@ -45,6 +67,11 @@ impl Wakeups {
         tokio::select! {
             Some(()) = self.interrupt.recv() => Ok(Signal::Cancel),
             Some(()) = self.terminate.recv() => Ok(Signal::Cancel),
+            ended = ended(self.restorer.as_ref()) => {
+                // It stays ended.
+                self.restorer = None;
+                ended.map(|()| Signal::RestorerGone)
+            }
             ready = pressed(self.pressure.as_ref()) => ready.map(|()| Signal::Pressure),
             signal = changed(&self.events) => signal,
         }
@@ -67,6 +94,13 @@ async fn pressed(trigger: Option<&AsyncFd<PressureTrigger>>) -> Result<(), Shrin
             guard.clear_ready();
             Ok(())
         }
+        None => std::future::pending().await,
+    }
+}
+
+async fn ended(process: Option<&AsyncFd<OwnedFd>>) -> Result<(), ShrinkError> {
+    match process {
+        Some(process) => process.readable().await.map(drop).map_err(ShrinkError::io("wait for the restorer")),
         None => std::future::pending().await,
     }
 }

@@ -104,7 +104,7 @@ async fn by_gate(instance: &mut Instance, bus: &Bus) -> Result<Round> {
             watch_window: Micros::from_secs(1),
             ..Policy::default()
         },
-        state_dir: StateDir::open(Path::new("/run/enforcer-bench"))?,
+        state_dir: Some(StateDir::open(Path::new("/run/enforcer-bench"))?),
         session: SessionOptions::default(),
     };
     let certificate = shrink::run(plan, bus, &mut NoObserver).await?;

@@ -103,6 +103,7 @@ impl Observer for Watch {
         }
     }
     fn note(&mut self, _now: Instant, _text: &str) {}
+    fn afterwards(&mut self, _text: &str) {}
     fn timeout(&mut self, _now: Instant) {}
     fn progress(&mut self, _now: Instant, _progress: &Progress) {}
 }
@@ -118,7 +119,7 @@ async fn by_gate(instance: &Instance, bus: &Bus) -> Result<Option<f64>> {
             trial_window: Micros::from_secs(10),
             ..Policy::default()
         },
-        state_dir: StateDir::open(Path::new("/run/enforcer-bench"))?,
+        state_dir: Some(StateDir::open(Path::new("/run/enforcer-bench"))?),
         session: SessionOptions::default(),
     };
     let mut watch = Watch::default();

@@ -113,6 +113,7 @@ pub(super) fn kind_of(reason: &Reason, tried: bool) -> Option<Kind> {
         | Reason::BackOff { .. }
         | Reason::LimitWritten { .. }
         | Reason::Gone
-        | Reason::Cancelled => None,
+        | Reason::Cancelled
+        | Reason::RestorerGone => None,
     }
 }

@@ -103,6 +103,7 @@ impl Gate {
             Signal::ProbeFailed => self.stop(Reason::ProbeFailed, now),
             Signal::Gone => self.stop(Reason::Gone, now),
             Signal::Cancel => self.stop(Reason::Cancelled, now),
+            Signal::RestorerGone => self.stop(Reason::RestorerGone, now),
         }
         self.pass_time(now);
     }

@@ -7,6 +7,7 @@ use super::{
 use crate::actuate::{
     journal::Journal,
     limit_fd::LimitFd,
+    pidfd::pidfd,
     record::Record,
     settle::{Ours, Settled, settle},
     urgent::{lock_memory, run_first},
@@ -75,7 +76,7 @@ impl Restorer {
         let watched = |file, fd| take(fd).map(|fd| Watched { fd: LimitFd::from_fd(file, fd), lowered: None });
         let restorer = Self {
             socket: take(socket)?,
-            session: pidfd(session_pid),
+            session: parent(session_pid),
             deadline: Instant::now().checked_add(deadline)?,
             journal: File::from(take(journal)?),
             journal_path,
@@ -182,13 +183,11 @@ fn take(fd: RawFd) -> Option<OwnedFd> {
 }
 
 /// `None` where it is dead already, or the kernel has no pidfds: the socket tells as well.
-fn pidfd(pid: i32) -> Option<OwnedFd> {
+fn parent(pid: i32) -> Option<OwnedFd> {
     if nix::unistd::getppid().as_raw() != pid {
         return None;
     }
-    // SAFETY: pidfd_open takes two numbers and touches no memory of ours.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    take(RawFd::try_from(fd).ok()?)
+    pidfd(pid).ok()
 }
 
 /// A service manager or a terminal that ends everything at once must not keep this process from its work.

@@ -5,7 +5,13 @@ use super::{
     message::{MESSAGE_BYTES, Message, Notes},
 };
 use crate::{
-    actuate::{ActuateError, journal::Journal, limit_fd::LimitFd},
+    actuate::{
+        ActuateError,
+        journal::Journal,
+        lease::Lease,
+        limit_fd::LimitFd,
+        pidfd::{ends_within, pidfd},
+    },
     cgroup::Cgroup,
 };
 use enforcer_gate::LimitFile;
@@ -17,7 +23,7 @@ use nix::{
 };
 use std::{
     os::{
-        fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd},
+        fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd},
         unix::process::CommandExt as _,
     },
     process::{Child, Command, Stdio},
@@ -26,11 +32,14 @@ use std::{
 
 /// A process that has not said that it is ready by then has not started (emulated machines are slow).
 const READY_MS_MAX: u16 = 60_000;
+/// How long its end is waited for. It needs milliseconds; one that is stopped (SIGSTOP) never ends by itself.
+const END_MAX: Duration = Duration::from_secs(15);
 
 /// What a restorer needs.
 pub(in crate::actuate) struct Spawn<'a> {
     pub(in crate::actuate) cgroup: &'a Cgroup,
     pub(in crate::actuate) journal: &'a Journal,
+    pub(in crate::actuate) lease: &'a Lease,
     pub(in crate::actuate) deadline: Duration,
     /// This process is inside the cgroup, so the restorer has to leave it.
     pub(in crate::actuate) move_out: bool,
@@ -40,6 +49,7 @@ pub(in crate::actuate) struct Spawn<'a> {
 #[derive(Debug)]
 pub(in crate::actuate) struct Restorer {
     child: Child,
+    process: OwnedFd,
     socket: Option<OwnedFd>,
 }
 
@@ -56,10 +66,12 @@ impl Restorer {
         let refuge = if spawn.move_out { Some(refuge(spawn.cgroup)?) } else { None };
         let journal = spawn.journal.as_fd().as_raw_fd();
         let refuge_fd = refuge.as_ref().map_or(-1, std::os::fd::AsRawFd::as_raw_fd);
-        let inherited: [RawFd; 5] = [theirs.as_raw_fd(), high.raw(), max.raw(), journal, refuge_fd];
+        let told: [RawFd; 5] = [theirs.as_raw_fd(), high.raw(), max.raw(), journal, refuge_fd];
+        // It need not know of the lease, only to have it.
+        let inherited: Vec<RawFd> = told.into_iter().filter(|fd| *fd >= 0).chain(spawn.lease.raw()).collect();
         let mut command = Command::new("/proc/self/exe");
         command.arg(ARGUMENT);
-        command.args(inherited.map(|fd| fd.to_string()));
+        command.args(told.map(|fd| fd.to_string()));
         command.arg(spawn.journal.position().1.to_string());
         command.arg(spawn.deadline.as_millis().to_string());
         command.arg(std::process::id().to_string());
@@ -71,15 +83,16 @@ impl Restorer {
             command.pre_exec(move || {
                 // A terminal's Ctrl-C goes to a whole session.
                 libc::setsid();
-                for fd in inherited.into_iter().filter(|fd| *fd >= 0) {
-                    Errno::result(libc::fcntl(fd, libc::F_SETFD, 0))?;
+                for fd in &inherited {
+                    Errno::result(libc::fcntl(*fd, libc::F_SETFD, 0))?;
                 }
                 Ok(())
             });
         }
-        let child = command.spawn().map_err(|error| ActuateError::Restorer { why: error.to_string() })?;
+        let child = command.spawn().map_err(|error| ActuateError::system("start the restorer", error))?;
         drop(theirs);
-        let restorer = Self { child, socket: Some(ours) };
+        let process = pidfd(i32::try_from(child.id()).unwrap_or(-1)).map_err(system("watch the restorer"))?;
+        let restorer = Self { child, process, socket: Some(ours) };
         let notes = restorer.wait_ready()?;
         Ok((restorer, notes))
     }
@@ -132,18 +145,37 @@ impl Restorer {
         matches!(poll(&mut fds, PollTimeout::ZERO), Ok(count) if count > 0)
     }
 
-    /// Sends it home and waits until it has gone.
-    pub(in crate::actuate) fn done(self) {
+    /// Polls as readable once it has ended.
+    pub(in crate::actuate) fn process(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
+    }
+
+    /// Sends it home and waits until it has gone. `false`: it did not go by itself.
+    pub(in crate::actuate) fn done(mut self) -> bool {
         // It may have acted on its deadline already; then it is gone, which is as well.
         let _ = self.tell(Message::Done);
+        self.end()
+    }
+
+    /// Waits for its end, and brings that about where it does not come by itself: what it would still have to undo is
+    /// in the journal. `false`: that was needed.
+    fn end(&mut self) -> bool {
+        drop(self.socket.take());
+        let by_itself = ends_within(&self.process, END_MAX);
+        // An error says that it has been reaped.
+        let killed = by_itself || (self.child.kill().is_ok() && ends_within(&self.process, END_MAX));
+        // One that is stuck in the kernel can't be waited for; process 1 reaps it.
+        if killed {
+            let _ = self.child.wait();
+        }
+        by_itself
     }
 }
 
 impl Drop for Restorer {
     fn drop(&mut self) {
-        drop(self.socket.take());
-        // It ends within one restore: it waits for nothing but the files. Its result is in the journal.
-        let _ = self.child.wait();
+        // After `done` there is nothing to wait for any more.
+        self.end();
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
         handle::Raiser,
         interrupt::Interrupt,
         journal::Journal,
+        lease::Lease,
         limit_fd::{LimitFd, NumberFd},
         nonblock::write_method,
         overlap::overlap,
@@ -51,13 +52,14 @@ impl Session {
             return Err(cgroup.why_no_memory().into());
         }
         let mut notes = Vec::new();
-        let journal = claim(cgroup, state, &mut notes)?;
-        match Self::prepare(cgroup, &journal, options, &mut notes) {
+        let (journal, lease) = claim(cgroup, state, &mut notes)?;
+        match Self::prepare(cgroup, &journal, &lease, options, &mut notes) {
             Ok(ready) => Ok(Self {
                 cgroup: cgroup.clone(),
                 raiser: ready.raiser,
                 restorer: ready.restorer,
                 journal,
+                _lease: lease,
                 shared: ready.shared,
                 interrupt: ready.interrupt,
                 method: ready.method,
@@ -78,6 +80,7 @@ impl Session {
     fn prepare(
         cgroup: &Cgroup,
         journal: &Journal,
+        lease: &Lease,
         options: &SessionOptions,
         notes: &mut Vec<String>,
     ) -> Result<Ready, ActuateError> {
@@ -102,7 +105,7 @@ impl Session {
         if inside {
             notes.push("this process is in the cgroup itself: its brake slows this process as well".into());
         }
-        let spawn = Spawn { cgroup, journal, deadline: options.deadline, move_out: inside };
+        let spawn = Spawn { cgroup, journal, lease, deadline: options.deadline, move_out: inside };
         let (restorer, missing) = Restorer::spawn(&spawn)?;
         for (is_missing, what) in [
             (missing.not_locked, "the restorer's memory is not locked"),
@@ -119,7 +122,11 @@ impl Session {
 }
 
 /// Makes sure that nobody else works on the cgroup, settles what is in the way, and leaves a locked journal.
-fn claim(cgroup: &Cgroup, state: &StateDir, notes: &mut Vec<String>) -> Result<Journal, ActuateError> {
+fn claim(
+    cgroup: &Cgroup,
+    state: &StateDir,
+    notes: &mut Vec<String>,
+) -> Result<(Journal, Lease), ActuateError> {
     let _lock = state.lock()?;
     let in_the_way = |header: &Header| overlap(&header.path, cgroup.path()) || header.cgroup == cgroup.id();
     let (paths, more) = state.journals()?;
@@ -135,7 +142,7 @@ fn claim(cgroup: &Cgroup, state: &StateDir, notes: &mut Vec<String>) -> Result<J
             && let Ok((header, _)) = Header::decode(&bytes)
             && in_the_way(&header)
         {
-            return Err(ActuateError::InProgress { pid: header.pid, path: header.path });
+            return Err(ActuateError::InProgress { pid: Some(header.pid), path: header.path });
         }
     }
     for path in paths {
@@ -148,13 +155,15 @@ fn claim(cgroup: &Cgroup, state: &StateDir, notes: &mut Vec<String>) -> Result<J
         }
         notes.push(format!("settled an earlier run: {}", settled.describe()));
     }
+    // After the settling, which takes what it settles for itself.
+    let lease = Lease::take(cgroup)?;
     let header = Header {
         pid: std::process::id(),
         boot_id: boot_id()?,
         cgroup: cgroup.id(),
         path: cgroup.path().into(),
     };
-    Journal::create(state, &header)
+    Ok((Journal::create(state, &header)?, lease))
 }
 
 /// Whether this process lives in the cgroup or below it.

@@ -8,6 +8,7 @@ use super::{
     handle::{Raiser, RestoreHandle},
     interrupt::Interrupt,
     journal::Journal,
+    lease::Lease,
     limit_fd::{LimitFd, NumberFd},
     nonblock::WriteMethod,
     restorer::Restorer,
@@ -45,6 +46,8 @@ pub struct Session {
     raiser: Raiser,
     restorer: Restorer,
     journal: Journal,
+    // Last of what says that the cgroup is taken.
+    _lease: Lease,
     shared: Arc<Shared>,
     interrupt: Interrupt,
     method: WriteMethod,
@@ -77,6 +80,11 @@ impl Session {
         self.target(file).found
     }
 
+    /// A descriptor that polls as readable once the restorer has ended, which it must not do before the session.
+    pub fn restorer_process(&self) -> std::io::Result<OwnedFd> {
+        self.restorer.process().try_clone_to_owned()
+    }
+
     /// The restorer's process id.
     pub fn restorer_pid(&self) -> u32 {
         self.restorer.pid()
@@ -95,11 +103,11 @@ impl Session {
     }
 
     /// Ends the work. The brake comes off if it is still on. `kept`: a committed limit stays; else it goes back as found
-    /// too, where a restore has not done so before.
+    /// too, where a restore has not done so before. Answers what people should know of it beside that.
     ///
     /// Fails with [`ActuateError::NotRestored`] where a file of ours could not be put back; the journal then stays for
     /// [`recover`](super::recover). A cgroup that is gone, or a value of somebody else, is no failure.
-    pub fn finish(self, kept: bool) -> Result<(), ActuateError> {
+    pub fn finish(self, kept: bool) -> Result<Vec<String>, ActuateError> {
         let mut files = vec![LimitFile::High];
         if !kept {
             files.insert(0, LimitFile::Max);
@@ -120,7 +128,12 @@ impl Session {
         }
         let Self { raiser, restorer, journal, .. } = self;
         drop(raiser);
-        restorer.done();
-        journal.close()
+        let pid = restorer.pid();
+        let went = restorer.done();
+        journal.close()?;
+        let stayed = || {
+            format!("the restorer (pid {pid}) did not end by itself and was killed; all files are as said")
+        };
+        Ok(if went { Vec::new() } else { vec![stayed()] })
     }
 }

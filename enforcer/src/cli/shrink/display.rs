@@ -1,6 +1,6 @@
 //! How a shrink is shown while it goes on. No I/O: what to print is returned.
 
-use crate::quantity::exact;
+use crate::{cgroup::shown, quantity::exact};
 use enforcer_gate::{Instant, Micros, Progress, State};
 use std::fmt::Write as _;
 
@@ -56,6 +56,11 @@ impl Display {
             Mode::Terminal => format!("\r\u{1b}[K{line}"),
             Mode::Lines | Mode::Off => line + "\n",
         })
+    }
+
+    /// What to print of something that happened beside.
+    pub(super) fn note(&self, text: &str) -> Option<String> {
+        (self.mode != Mode::Off).then(|| format!("{}note: {}\n", self.end(), shown(text)))
     }
 
     /// What to print when it is over.
@@ -137,6 +142,7 @@ mod tests {
         assert!(shown(1_001, State::Reclaiming));
         assert!(!shown(1_500, State::Reclaiming));
         assert_eq!(display.end(), "");
+        assert_eq!(display.note("a\u{1b}").as_deref(), Some("note: a\\u{1b}\n"));
     }
 
     #[test]
@@ -164,5 +170,6 @@ mod tests {
     fn off_is_silent() {
         let mut display = Display::new(Mode::Off);
         assert_eq!(display.update(at(0), &progress(State::Trial)), None);
+        assert_eq!(display.note("a"), None);
     }
 }

@@ -35,6 +35,12 @@ impl Observer for Watcher {
         self.record(now, || Event::Note(text.into()));
     }
 
+    fn afterwards(&mut self, text: &str) {
+        if let Some(text) = self.display.note(text) {
+            self.screen.show(text);
+        }
+    }
+
     fn command(&mut self, now: Instant, command: &Command) {
         self.record(now, || Event::Command(command.clone()));
     }

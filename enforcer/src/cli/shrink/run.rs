@@ -46,8 +46,9 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     let cgroup = common::open(WHAT, path, &NEEDS)?;
     // Where there is nothing to shrink (the root, a threaded cgroup), that is said before anything is made.
     drop(Sampler::new(&cgroup).map_err(|error| Failure::cgroup(WHAT, path, &error))?);
-    let state = &options.state_dir.state_dir;
-    let state_dir = StateDir::open(state).map_err(|error| failure::actuate(WHAT, path, &error))?;
+    // A dry run changes nothing, and makes no folder.
+    let state = (!options.dry_run).then(|| StateDir::open(&options.state_dir.state_dir));
+    let state_dir = state.transpose().map_err(|error| failure::actuate(WHAT, path, &error))?;
     let killer = pressure_killer(&cgroup).map_err(|error| Failure::cgroup(WHAT, path, &error))?;
     let trace = options.trace.as_deref().map(|file| record(file, &cgroup, &policy)).transpose()?;
     if !options.json.json && options.to != options.to.page_floor() {
@@ -94,11 +95,14 @@ fn carry_out(plan: Plan, watcher: &mut Watcher) -> Result<Certificate, ShrinkErr
         .enable_all()
         .build()
         .map_err(|source| ShrinkError::Io { what: "can't start the event loop", source })?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         let probe = Probe::load(&ProbeOptions::default()).map_err(BusError::from)?;
         let (bus, _task) = Bus::start(probe);
         drive(plan, &bus, watcher).await
-    })
+    });
+    // Where it was stopped while it waited for others, it need not wait for them in order to end.
+    runtime.shutdown_background();
+    result
 }
 
 fn record(file: &Path, cgroup: &Cgroup, policy: &Policy) -> Result<Writer, Failure> {
@@ -148,7 +152,8 @@ fn explain(path: &Path, error: &ShrinkError) -> Failure {
         ShrinkError::Policy(_) => Failure::new(Exit::Usage, WHAT, path, error, ""),
         ShrinkError::Bus(BusError::Probe(error)) => failure::probe(WHAT, path, error),
         ShrinkError::Bus(BusError::Stopped) | ShrinkError::Io { .. } | ShrinkError::NoCertificate => {
-            Failure::new(Exit::Failed, WHAT, path, &failure::chain(error), "")
+            let todo = failure::out_of_files(error).unwrap_or_default();
+            Failure::new(Exit::Failed, WHAT, path, &failure::chain(error), todo)
         }
     }
 }

@@ -113,7 +113,7 @@ async fn gate(
         cgroup: Cgroup::open(instance.cgroup.path())?,
         request: Request { target, dry_run: false, pressure_killer: None },
         policy: windows(&shared.policy, instance.class().period),
-        state_dir: shared.state_dir.clone(),
+        state_dir: Some(shared.state_dir.clone()),
         session: SessionOptions::default(),
     };
     let certificate = shrink::run(plan, &shared.bus, &mut NoObserver).await?;

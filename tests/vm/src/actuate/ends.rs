@@ -27,6 +27,12 @@ pub(super) fn cases() -> Vec<Case> {
             a_cgroup_that_vanishes_is_gone_in_every_call,
         ),
         case("actuate::overlapping_sessions_are_refused", Tier::Full, overlapping_sessions_are_refused),
+        case("actuate::another_state_dir_is_no_way_round", Tier::Smoke, another_state_dir_is_no_way_round),
+        case(
+            "actuate::a_stopped_restorer_is_not_waited_for_for_ever",
+            Tier::Full,
+            a_stopped_restorer_is_not_waited_for_for_ever,
+        ),
         case(
             "actuate::a_full_or_read_only_state_dir_changes_nothing",
             Tier::Full,
@@ -122,13 +128,90 @@ fn overlapping_sessions_are_refused() {
     let session = begin(&inner).unwrap();
     for path in [&inner, inner.parent().unwrap(), rig.group.path(), &sibling] {
         match begin(path) {
-            Err(ActuateError::InProgress { pid, .. }) => assert_eq!(pid, std::process::id()),
+            Err(ActuateError::InProgress { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
             other => panic!("{}: {other:?}", path.display()),
         }
     }
     begin(&other_pod).unwrap().finish(false).unwrap();
     session.finish(false).unwrap();
     begin(&inner).unwrap().finish(false).unwrap();
+}
+
+/// Neither while the other lives nor while its restorer still has to undo it, and not for a recovery either.
+fn another_state_dir_is_no_way_round() {
+    let rig = Rig::new();
+    let inner = rig.below("kubepods/pod1/a");
+    let sibling = rig.below("kubepods/pod1/b");
+    let other_pod = rig.below("kubepods/pod2/a");
+    let folder = tempfile::tempdir_in("/run").unwrap();
+    let elsewhere = StateDir::open(folder.path()).unwrap();
+    let begin = |path: &Path, state: &StateDir| {
+        Session::begin(&Cgroup::open(path).unwrap(), state, &SessionOptions::default())
+    };
+    let session = begin(&inner, &rig.state).unwrap();
+    for path in [&inner, inner.parent().unwrap(), rig.group.path(), &sibling] {
+        match begin(path, &elsewhere) {
+            Err(ActuateError::InProgress { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
+            other => panic!("{}: {other:?}", path.display()),
+        }
+    }
+    begin(&other_pod, &elsewhere).unwrap().finish(false).unwrap();
+    session.finish(false).unwrap();
+    begin(&inner, &elsewhere).unwrap().finish(false).unwrap();
+
+    // Killed, and not undone yet.
+    let mut holder = rig.holder();
+    let restorer = Other::new(holder.line().parse().unwrap());
+    assert_eq!(holder.ask("brake 90"), "Done");
+    restorer.signal(Signal::SIGSTOP);
+    holder.kill();
+    assert!(matches!(begin(rig.group.path(), &elsewhere), Err(ActuateError::InProgress { .. })));
+    restorer.signal(Signal::SIGCONT);
+    restorer.wait();
+    rig.assert_as_found();
+
+    // Both killed: what is left waits until another's run on it is over.
+    let mut holder = rig.holder();
+    let restorer = Other::new(holder.line().parse().unwrap());
+    assert_eq!(holder.ask("brake 90"), "Done");
+    restorer.signal(Signal::SIGKILL);
+    restorer.wait();
+    holder.kill();
+    let session = begin(rig.group.path(), &elsewhere).unwrap();
+    let recovered = recover(&rig.state);
+    let says = format!("in progress by pid {}", std::process::id());
+    assert!(
+        matches!(&recovered[..], [run] if run.is_open() && run.describe().contains(&says)),
+        "{recovered:?}"
+    );
+    assert_eq!(rig.limits().0, 90 * MIB);
+    session.finish(false).unwrap();
+    assert!(!recover(&rig.state)[0].is_open());
+    rig.assert_as_found();
+}
+
+fn a_stopped_restorer_is_not_waited_for_for_ever() {
+    let rig = Rig::new();
+    let mut session = rig.begin();
+    assert_eq!(session.set_brake(limit(90)), OutcomeKind::Done);
+    let restorer = Other::new(session.restorer_pid());
+    restorer.signal(Signal::SIGSTOP);
+    let notes = session.finish(false).unwrap();
+    assert!(notes.len() == 1 && notes[0].contains("was killed"), "{notes:?}");
+    restorer.wait();
+    rig.assert_as_found();
+    assert_eq!(recover(&rig.state), []);
+
+    // Nobody has put anything back, so the journal has it.
+    let mut session = rig.begin();
+    assert_eq!(session.set_brake(limit(90)), OutcomeKind::Done);
+    let restorer = Other::new(session.restorer_pid());
+    restorer.signal(Signal::SIGSTOP);
+    drop(session);
+    restorer.wait();
+    assert_eq!(rig.limits().0, 90 * MIB);
+    assert_eq!(recover(&rig.state).len(), 1);
+    rig.assert_as_found();
 }
 
 fn a_full_or_read_only_state_dir_changes_nothing() {

@@ -15,7 +15,23 @@ pub(super) fn cases() -> Vec<Case> {
         smoke("shrink::both_killed_is_settled_by_recover", both_killed),
         full("shrink::both_killed_is_settled_by_the_next_shrink", next_shrink),
         full("shrink::a_raise_after_the_crash_is_never_undone", raised_after),
+        smoke("shrink::a_killed_restorer_takes_everything_back_at_once", restorer_killed),
     ]
+}
+
+/// The command itself lives on: it takes back what it lowered, and says why.
+fn restorer_killed() {
+    for (state, spans) in STATES {
+        let rig = Rig::new(state);
+        let (running, mut workload) = in_state(&rig, state, spans);
+        Other::new(running.restorer()).signal(Signal::SIGKILL);
+        let ended = running.end();
+        let verdict = if ended.passed("trial") { "rolled_back" } else { "refused" };
+        ended.assert(2, verdict, "restorer_gone");
+        rig.assert_as_found();
+        assert!(workload.alive(), "{state}");
+        rig.assert_settled();
+    }
 }
 
 /// A state that is over soon: what is killed there may be on its way to the next.

@@ -4,7 +4,10 @@ use super::rig::{HIGH, MAX, MIB, QUICK, Rig, Running, Spans, limit};
 use enforcer_vm_tests::case::{Case, Tier, nothing};
 use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
+use std::fs::{self, File};
+use std::process::Command;
 
 pub(super) fn cases() -> Vec<Case> {
     let smoke = |name, run| Case { name, tier: Tier::Smoke, needs: nothing, run };
@@ -15,6 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
         full("shrink::another_ones_brake_stays", another_brake),
         full("shrink::cancelled_before_and_after_the_commit", cancelled),
         full("shrink::a_second_shrink_is_refused", second),
+        full("shrink::waiting_for_a_lock_can_be_stopped_and_is_bounded", waiting),
     ]
 }
 
@@ -136,4 +140,28 @@ fn second() {
     // And when it is over, the next may come.
     rig.shrink_at(sibling.path(), "20Mi", QUICK, &[]).assert_committed();
     rig.assert_settled();
+}
+
+/// Somebody has the state directory's lock and does not let go.
+fn waiting() {
+    let rig = Rig::new("waiting");
+    let workload = Workload::run(&rig.group, "anon --size 4Mi");
+    let lock = File::create(rig.state_dir().join("lock")).expect("makes");
+    let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).expect("nobody has it");
+    let running = rig.start("20Mi", QUICK);
+    // A line with an arrow is of one that waits.
+    while !fs::read_to_string("/proc/locks").expect("/proc/locks").contains("-> FLOCK") {
+        std::thread::yield_now();
+    }
+    running.signal(Signal::SIGINT);
+    running.end().assert(2, "refused", "cancelled");
+    let output = Command::new("/bin/enforcer").args(["recover", "--state-dir"]).arg(rig.state_dir()).output();
+    let output = output.expect("enforcer starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(&format!("pid {} has it locked", std::process::id())), "{text}");
+    drop(lock);
+    rig.assert_as_found();
+    rig.assert_settled();
+    drop(workload);
 }

@@ -81,6 +81,11 @@ impl Rig {
         Running { child, lines, said: String::new(), trace }
     }
 
+    /// Where its journals live.
+    pub(super) fn state_dir(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// `enforcer recover`.
     pub(super) fn recover(&self) -> (Option<i32>, Value) {
         let mut command = Command::new(ENFORCER);
