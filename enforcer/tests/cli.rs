@@ -230,7 +230,6 @@ fn damaged_traces_are_refused_with_the_line() {
         (String::new(), "line 1: the trace is cut short"),
         ("{}\n".into(), "line 1: missing field `trace_version`"),
         ("{\"trace_version\":9}\n".into(), "line 1: trace version 9; this enforcer reads version 1"),
-        (format!("{header}\n"), "line 2: the trace is cut short"),
         (format!("{header}\n{{\"at_us\":1}}\n{end}\n"), "line 2: "),
         (format!("{header}\n{end}\n{end}\n"), "line 3: something follows the closing entry"),
         (format!("{}\n", header.replace("shrink", "samples")), "it holds readings, not a shrink"),
@@ -272,6 +271,27 @@ fn what_is_no_trace_is_told_what_a_trace_is() {
     std::fs::write(&file, "{\"trace_version\":9}\n").expect("writes");
     let answer = enforcer([OsStr::new("replay"), file.as_os_str()]);
     assert!(answer.err.contains("    -> replay it with the enforcer that recorded it"), "{}", answer.err);
+}
+
+#[test]
+fn a_trace_that_is_cut_is_replayed_as_far_as_it_goes() {
+    let path = scratch("cut").join("trace");
+    let header = r#"{"trace_version":1,"kind":"shrink","enforcer":"0","kernel":"6","cgroup":"a","cgroup_id":1,"policy":{}}"#;
+    std::fs::write(&path, format!("{header}\n{{\"at_us\":1,\"timeout\":{{}}}}\n{{\"at_us\":2,\"ti"))
+        .expect("writes");
+    let replay = |more: &[&str]| {
+        enforcer([OsStr::new("replay"), path.as_os_str()].into_iter().chain(more.iter().map(OsStr::new)))
+    };
+    let answer = replay(&[]);
+    assert!(answer.code == 0 && answer.out.contains("the trace is cut short at line 3"), "{}", answer.out);
+    assert!(answer.out.contains("1 inputs"), "{}", answer.out);
+    let answer = replay(&["--json"]);
+    assert!(answer.code == 0 && answer.out.contains("\"cut_at_line\":3"), "{}", answer.out);
+    let answer = replay(&["--to=1Mi"]);
+    assert_eq!(answer.code, 64);
+    for says in ["the trace holds no reading", "the trace is cut short at line 3"] {
+        assert!(answer.err.contains(says), "{}", answer.err);
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod record;
 mod recover;
 mod replay;
 mod shrink;
+mod stop;
 mod table;
 
 use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};

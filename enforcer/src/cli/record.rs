@@ -3,6 +3,7 @@
 use super::{
     Exit, Failure, json,
     options::{self, Json},
+    stop::StopSignals,
 };
 use crate::{
     cgroup::{CgroupError, Sampler, shown},
@@ -21,7 +22,7 @@ const WHAT: &str = "can't record";
 /// Records readings of a cgroup, for enforcer replay
 ///
 /// Changes nothing. The trace is text, one JSON object a line; it holds figures and the cgroup's path, and no name
-/// of a process.
+/// of a process. Ctrl-C ends it early, with a trace that is whole.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// The cgroup: absolute, or below the cgroup mount
@@ -47,6 +48,16 @@ struct Report {
     dropped: u64,
     /// The cgroup was removed before the time was over.
     gone: bool,
+    /// Ctrl-C or SIGTERM came before the time was over.
+    interrupted: bool,
+}
+
+/// How a recording comes to its end.
+enum End {
+    Over,
+    Gone,
+    Interrupted,
+    Failed(CgroupError),
 }
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -65,24 +76,37 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         policy,
     };
     let write = |error| Failure::new(Exit::Failed, WHAT, path, &error, "name a new file where there is room");
+    // Before the writing thread starts, which takes it over.
+    let stop = StopSignals::hold().map_err(|error| Failure::new(Exit::Failed, WHAT, path, &error, ""))?;
     let mut writer = Writer::create(out, &header).map_err(write)?;
     let begun = Clock::now();
     let now = || Instant::new(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
     let (end, mut next) = (Instant::ZERO.after(options.duration), Instant::ZERO);
-    let gone = loop {
+    let ended = loop {
         match sampler.sample() {
             Ok(sample) => writer.add(now(), Event::Sample(Box::new(sample))),
-            Err(CgroupError::Gone { .. }) => break true,
-            Err(error) => return Err(fail(&error)),
+            Err(CgroupError::Gone { .. }) => break End::Gone,
+            Err(error) => break End::Failed(error),
         }
         next = next.after(options.interval).max(now());
         if next > end {
-            break false;
+            break End::Over;
         }
-        std::thread::sleep(Duration::from_micros(next.since(now()).get()));
+        if stop.came_within(Duration::from_micros(next.since(now()).get())) {
+            break End::Interrupted;
+        }
     };
+    // Another one ends it at once: the disk may hang.
+    drop(stop);
     let summary = writer.finish(now()).map_err(write)?;
-    let report = Report { out: shown(out), samples: summary.entries, dropped: summary.dropped, gone };
+    let (gone, interrupted) = match ended {
+        End::Over => (false, false),
+        End::Gone => (true, false),
+        End::Interrupted => (false, true),
+        End::Failed(error) => return Err(fail(&error)),
+    };
+    let report =
+        Report { out: shown(out), samples: summary.entries, dropped: summary.dropped, gone, interrupted };
     if options.json.json {
         super::print(&json::line(&report));
     } else {
@@ -102,10 +126,11 @@ fn thresholds(node: &Policy, interval: Micros) -> Policy {
 }
 
 fn said(report: &Report, cgroup: &Path) -> String {
-    let Report { out, samples, dropped, gone } = report;
+    let Report { out, samples, dropped, gone, interrupted } = report;
     let lost = if *dropped > 0 { format!("; {dropped} lost, the disk was too slow") } else { String::new() };
     let gone = if *gone { "; the cgroup was removed meanwhile" } else { "" };
-    format!("{samples} readings of {} in {out}{lost}{gone}\n", shown(cgroup))
+    let early = if *interrupted { "; stopped before its time" } else { "" };
+    format!("{samples} readings of {} in {out}{lost}{gone}{early}\n", shown(cgroup))
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! `enforcer replay`: the gate over a recorded trace.
 
 use super::{
-    Exit, Failure, certificate, json,
+    Exit, Failure, certificate,
+    failure::Reason,
+    json,
     options::{self, Json},
 };
 use crate::{
@@ -27,8 +29,8 @@ const A_TRACE: &str = "name a trace: what enforcer record CGROUP --duration 1m -
 /// Runs the same gate over a recorded trace
 ///
 /// Without --to, over the trace of a shrink: the commands must come out as recorded, else the first lines where
-/// they differ are shown and the exit code is 1. With --to, a dry run over the readings of any trace. Needs neither
-/// root nor cgroups.
+/// they differ are shown and the exit code is 1. With --to, a dry run over the readings of any trace. Of a trace that is
+/// cut short, what is whole is replayed. Needs neither root nor cgroups.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// The trace, from enforcer record or from enforcer shrink --trace
@@ -50,6 +52,9 @@ struct Report<'a> {
     kernel: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     commands: Option<Commands<'a>>,
+    /// Where the trace ends before its closing entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_at_line: Option<u64>,
     certificate: Option<&'a Certificate>,
 }
 
@@ -66,20 +71,21 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let path = &options.trace;
     let wrong = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, WHAT, path, error, A_TRACE);
     let file = File::open(path).map_err(|error| wrong(&error))?;
-    let reader = Reader::new(BufReader::new(file)).map_err(|error| no_header(path, &error))?;
+    let mut reader = Reader::new(BufReader::new(file)).map_err(|error| no_header(path, &error))?;
     let header = reader.header().clone();
     match options.to {
         None => {
-            let replayed = replay(&header, reader).map_err(|error| again(path, &error))?;
-            show(options, &header, replayed.certificate.as_ref(), Some(&replayed));
+            let replayed = replay(&header, reader.by_ref()).map_err(|error| again(path, &error))?;
+            show(options, &header, replayed.certificate.as_ref(), Some(&replayed), reader.cut());
             Ok(if replayed.diverged == 0 { Exit::Done } else { Exit::Failed })
         }
         Some(target) => {
             let mut policy = header.policy.clone();
             policy.observe_window = options.window.unwrap_or(policy.observe_window);
             let policy = options::checked(policy)?;
-            let rehearsal = rehearse(reader, target, policy).map_err(|error| rehearsed(path, &error))?;
-            show(options, &header, Some(&rehearsal.certificate), None);
+            let rehearsal = rehearse(reader.by_ref(), target, policy)
+                .map_err(|error| rehearsed(path, &error, reader.cut()))?;
+            show(options, &header, Some(&rehearsal.certificate), None, reader.cut());
             Ok(if rehearsal.certificate.verdict == Verdict::Feasible { Exit::Done } else { Exit::Refused })
         }
     }
@@ -90,10 +96,9 @@ fn no_header(path: &Path, error: &ReadError) -> Failure {
         ReadError::Line { fault: LineError::Version(_), .. } => {
             "replay it with the enforcer that recorded it"
         }
-        ReadError::Line { .. }
-        | ReadError::CutShort { .. }
-        | ReadError::Io { .. }
-        | ReadError::AfterEnd { .. } => A_TRACE,
+        ReadError::Line { .. } | ReadError::NoHeader | ReadError::Io { .. } | ReadError::AfterEnd { .. } => {
+            A_TRACE
+        }
     };
     Failure::new(Exit::Usage, WHAT, path, error, todo)
 }
@@ -106,15 +111,27 @@ fn again(path: &Path, error: &ReplayError<ReadError>) -> Failure {
     Failure::new(Exit::Usage, WHAT, path, &error, todo)
 }
 
-fn rehearsed(path: &Path, error: &RehearseError<ReadError>) -> Failure {
+fn rehearsed(path: &Path, error: &RehearseError<ReadError>, cut: Option<u64>) -> Failure {
     let todo = match error {
         RehearseError::TooShort { .. } => "record longer, or look at less of it with --window",
         RehearseError::Read(_) | RehearseError::Policy(_) | RehearseError::Empty => "",
     };
-    Failure::new(Exit::Usage, WHAT, path, &error, todo)
+    let mut failure = Failure::new(Exit::Usage, WHAT, path, &error, todo);
+    failure.reasons.extend(cut.map(|line| Reason { why: cut_at(line), todo: String::new() }));
+    failure
 }
 
-fn show(options: &Options, header: &Header, certificate: Option<&Certificate>, replayed: Option<&Replayed>) {
+fn cut_at(line: u64) -> String {
+    format!("the trace is cut short at line {line}: what comes before it is all there is")
+}
+
+fn show(
+    options: &Options,
+    header: &Header,
+    certificate: Option<&Certificate>,
+    replayed: Option<&Replayed>,
+    cut: Option<u64>,
+) {
     let text = if options.json.json {
         json::line(&Report {
             trace: shown(&options.trace),
@@ -127,21 +144,31 @@ fn show(options: &Options, header: &Header, certificate: Option<&Certificate>, r
                 divergences: &replayed.divergences,
                 dropped: replayed.dropped,
             }),
+            cut_at_line: cut,
             certificate,
         })
     } else {
-        render(header, certificate, replayed)
+        render(header, certificate, replayed, cut)
     };
     super::print(&text);
 }
 
-fn render(header: &Header, certificate: Option<&Certificate>, replayed: Option<&Replayed>) -> String {
+fn render(
+    header: &Header,
+    certificate: Option<&Certificate>,
+    replayed: Option<&Replayed>,
+    cut: Option<u64>,
+) -> String {
     let kind = match header.kind {
         Kind::Shrink => "a shrink",
         Kind::Samples => "readings",
     };
     let (by, kernel) = (shown(&header.enforcer), shown(&header.kernel));
     let mut text = format!("{kind}, recorded by enforcer {by} on kernel {kernel}\n");
+    if let Some(line) = cut {
+        text.push_str(&cut_at(line));
+        text.push('\n');
+    }
     if let Some(replayed) = replayed {
         // Writing to a String can't fail, here and below.
         let _ = writeln!(

@@ -1,7 +1,7 @@
 //! Recorded traces: what a gate was told, what it asked for, and when.
 //!
 //! A trace is text, one JSON object a line: a [`Header`], then [`Entry`]s in the order in which they happened,
-//! then [`Event::End`], without which the recording was cut short. the format does no I/O;
+//! then [`Event::End`], without which the recording was cut short. The format does no I/O;
 //! [`Reader`] and [`Writer`] move lines; [`replay`] and [`rehearse`] drive a gate with what was read.
 
 #[cfg(test)]

@@ -22,12 +22,9 @@ pub enum ReadError {
         /// What is wrong.
         fault: LineError,
     },
-    /// The file ends within a line, or without the closing entry.
-    #[error("line {line}: the trace is cut short: it has no closing entry")]
-    CutShort {
-        /// Counted from one.
-        line: u64,
-    },
+    /// The file ends before its header does.
+    #[error("line 1: the trace is cut short: it has no header")]
+    NoHeader,
     /// Something follows the closing entry.
     #[error("line {line}: something follows the closing entry")]
     AfterEnd {
@@ -37,20 +34,24 @@ pub enum ReadError {
 }
 
 /// A trace being read. Iterates over the entries with their line numbers; the first error is the last item.
+///
+/// The trace of a recorder that was killed ends without its closing entry, perhaps within a line: what is whole is read,
+/// and [`Self::cut`] tells.
 pub struct Reader<R> {
     source: R,
     header: Header,
     line: u64,
     dropped: Option<u64>,
+    cut: Option<u64>,
     over: bool,
 }
 
 impl<R: BufRead> Reader<R> {
     /// Reads the header.
     pub fn new(mut source: R) -> Result<Self, ReadError> {
-        let text = next_line(&mut source, 1)?.ok_or(ReadError::CutShort { line: 1 })?;
+        let text = next_line(&mut source, 1)?.ok_or(ReadError::NoHeader)?;
         let header = Header::parse(&text).map_err(|fault| ReadError::Line { line: 1, fault })?;
-        Ok(Self { source, header, line: 1, dropped: None, over: false })
+        Ok(Self { source, header, line: 1, dropped: None, cut: None, over: false })
     }
 
     /// What was recorded.
@@ -63,11 +64,17 @@ impl<R: BufRead> Reader<R> {
         self.dropped
     }
 
+    /// The line where the trace is cut, whole lines counted before it; `None` where it is whole, or not read to its end.
+    pub fn cut(&self) -> Option<u64> {
+        self.cut
+    }
+
     fn advance(&mut self) -> Result<Option<(u64, Entry)>, ReadError> {
         self.line += 1;
         let line = self.line;
         let Some(text) = next_line(&mut self.source, line)? else {
-            return if self.dropped.is_some() { Ok(None) } else { Err(ReadError::CutShort { line }) };
+            self.cut = self.dropped.is_none().then_some(line);
+            return Ok(None);
         };
         if self.dropped.is_some() {
             return Err(ReadError::AfterEnd { line });
@@ -93,16 +100,15 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// One line without its end; `None` at the end of the file.
+/// One line without its end; `None` at the end of the file, and where it ends within the line.
 fn next_line(source: &mut impl BufRead, line: u64) -> Result<Option<Vec<u8>>, ReadError> {
     let mut text = Vec::new();
     let mut bounded = source.take(LINE_BYTES_MAX as u64 + 1);
     bounded.read_until(b'\n', &mut text).map_err(|source| ReadError::Io { line, source })?;
     match text.pop() {
-        None => Ok(None),
         Some(b'\n') => Ok(Some(text)),
         Some(_) if text.len() >= LINE_BYTES_MAX => Err(ReadError::Line { line, fault: LineError::TooLong }),
-        Some(_) => Err(ReadError::CutShort { line }),
+        None | Some(_) => Ok(None),
     }
 }
 
@@ -116,11 +122,13 @@ mod tests {
         line(&fixture::header(Kind::Shrink)).expect("fits")
     }
 
-    /// The lines read, or the first error.
-    fn read(rest: &[u8]) -> Result<u64, String> {
+    /// The number of the last line read and where the trace is cut, or the first error.
+    fn read(rest: &[u8]) -> Result<(u64, Option<u64>), String> {
         let text = [&header(), rest].concat();
-        let reader = Reader::new(text.as_slice()).map_err(|error| error.to_string())?;
-        reader.map(|item| item.map_err(|error| error.to_string())).try_fold(1, |_, item| Ok(item?.0))
+        let mut reader = Reader::new(text.as_slice()).map_err(|error| error.to_string())?;
+        let items = reader.by_ref().map(|item| item.map_err(|error| error.to_string()));
+        let last = items.into_iter().try_fold(1, |_, item| Ok::<_, String>(item?.0))?;
+        Ok((last, reader.cut()))
     }
 
     const END: &[u8] = b"{\"at_us\":9,\"end\":{\"dropped\":0}}\n";
@@ -128,7 +136,25 @@ mod tests {
 
     #[test]
     fn a_whole_trace() {
-        assert_eq!(read(&[TICK, TICK, END].concat()), Ok(4));
+        assert_eq!(read(&[TICK, TICK, END].concat()), Ok((4, None)));
+    }
+
+    #[test]
+    fn of_a_trace_that_is_cut_what_is_whole_is_read_and_the_place_is_told() {
+        let whole = [TICK, TICK, END].concat();
+        for length in 0..whole.len() {
+            let lines = whole[..length].split(|byte| *byte == b'\n').count() as u64 - 1;
+            assert_eq!(read(&whole[..length]), Ok((lines + 1, Some(lines + 2))), "{length}");
+        }
+        let head = header();
+        for length in 0..head.len() {
+            let error = Reader::new(&head[..length]).err().map(|error| error.to_string());
+            assert_eq!(
+                error.as_deref(),
+                Some("line 1: the trace is cut short: it has no header"),
+                "{length}"
+            );
+        }
     }
 
     #[test]
@@ -137,9 +163,6 @@ mod tests {
             let error = read(&rest.concat()).expect_err(says);
             assert!(error.starts_with(says), "{error}");
         };
-        check(&[], "line 2: the trace is cut short");
-        check(&[TICK], "line 3: the trace is cut short");
-        check(&[TICK, &END[..END.len() - 1]], "line 3: the trace is cut short");
         check(&[TICK, b"nonsense\n", END], "line 3: expected");
         check(&[TICK, b"\n", END], "line 3: EOF");
         check(&[END, TICK], "line 3: something follows");

@@ -6,7 +6,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, BufWriter, Write as _},
     path::{Path, PathBuf},
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
     thread::JoinHandle,
 };
 
@@ -89,7 +89,7 @@ impl Writer {
 
 fn write_all(mut file: BufWriter<File>, queue: &Receiver<Entry>) -> io::Result<Summary> {
     let mut summary = Summary { entries: 0, dropped: 0 };
-    for mut entry in queue {
+    while let Some(mut entry) = next(&mut file, queue)? {
         let closing = if let Event::End { dropped } = &mut entry.event {
             *dropped += summary.dropped;
             summary.dropped = *dropped;
@@ -107,6 +107,18 @@ fn write_all(mut file: BufWriter<File>, queue: &Receiver<Entry>) -> io::Result<S
     }
     file.flush()?;
     Ok(summary)
+}
+
+/// The next entry. Nothing stays in memory while there is none: what a killed recorder had written is all there.
+fn next(file: &mut BufWriter<File>, queue: &Receiver<Entry>) -> io::Result<Option<Entry>> {
+    match queue.try_recv() {
+        Ok(entry) => Ok(Some(entry)),
+        Err(TryRecvError::Disconnected) => Ok(None),
+        Err(TryRecvError::Empty) => {
+            file.flush()?;
+            Ok(queue.recv().ok())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -135,6 +147,20 @@ mod tests {
         let expected = [Event::Signal(Signal::Pressure), Event::Timeout {}, Event::End { dropped: 0 }];
         assert_eq!(events, expected);
         assert_eq!(reader.dropped(), Some(0));
+    }
+
+    #[test]
+    fn what_was_written_is_in_the_file_before_the_recording_ends() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("trace");
+        let mut writer = Writer::create(&path, &fixture::header(Kind::Shrink)).expect("creates");
+        writer.add(Instant::new(1), Event::Timeout {});
+        while std::fs::read_to_string(&path).expect("reads").lines().count() < 2 {
+            std::thread::yield_now();
+        }
+        let mut reader = open(&path);
+        assert_eq!((reader.by_ref().count(), reader.cut()), (1, Some(3)));
+        writer.finish(Instant::new(2)).expect("writes");
     }
 
     #[test]

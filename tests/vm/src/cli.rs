@@ -5,11 +5,13 @@ use enforcer::node::pressure_killer;
 use enforcer_vm_tests::case::{Case, Tier, at_least, nothing};
 use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 const ENFORCER: &str = "/bin/enforcer";
 const MIB: u64 = 1 << 20;
@@ -26,6 +28,10 @@ pub(crate) fn cases() -> Vec<Case> {
         full("cli::floor_of_what_is_no_cgroup", floor_nothing),
         full("cli::floor_in_the_root_names_the_way_out", floor_root),
         smoke("cli::a_recording_is_replayed", record_and_replay),
+        full("cli::a_recording_that_is_stopped_is_whole", record_stopped),
+        full("cli::a_recording_that_is_killed_is_replayed_as_far_as_it_goes", record_killed),
+        full("cli::who_only_looks_makes_no_folder", no_folder),
+        full("cli::too_few_descriptors_are_named_with_advice", few_descriptors),
         full("cli::a_recording_ends_with_its_cgroup", record_gone),
         full("cli::hostile_names_are_escaped", hostile_names),
         smoke("cli::pressure_killers_are_found", killers),
@@ -175,11 +181,7 @@ fn record_and_replay() {
         [OsStr::new("record"), cgroup.path().as_os_str(), OsStr::new("--duration=2s"), OsStr::new("--out")];
     let answer = enforcer(args.into_iter().chain([trace.as_os_str()]));
     assert_eq!(answer.code, Some(0), "{}", answer.err);
-    let replay = |to: &str| {
-        let words = ["--to", to, "--window=1s", "--json"].map(OsStr::new);
-        let answer = enforcer([OsStr::new("replay"), trace.as_os_str()].into_iter().chain(words));
-        (answer.code, json(&answer.out))
-    };
+    let replay = |to: &str| replay(&trace, &["--to", to, "--window=1s"]);
     let (code, report) = replay("48Mi");
     assert_eq!((code, &report["certificate"]["verdict"]), (Some(0), &Value::from("feasible")), "{report}");
     let (code, report) = replay("16Mi");
@@ -191,23 +193,105 @@ fn record_and_replay() {
     drop(std::fs::remove_file(trace));
 }
 
-fn record_gone() {
-    let cgroup = without_swap("gone");
-    let trace = fresh("gone");
+/// A recorder that has written a reading.
+fn recorder(cgroup: &Scratch, trace: &Path) -> Child {
     let mut recorder = Command::new(ENFORCER)
         .arg("record")
         .arg(cgroup.path())
         .args(["--duration=600s", "--json", "--out"])
-        .arg(&trace)
+        .arg(trace)
         .stdout(Stdio::piped())
         .spawn()
         .expect("enforcer starts");
-    // The header is written once the cgroup's files are open.
-    while !std::fs::metadata(&trace).is_ok_and(|file| file.len() > 0)
+    while std::fs::read_to_string(trace).map_or(0, |text| text.lines().count()) < 2
         && recorder.try_wait().is_ok_and(|end| end.is_none())
     {
         std::thread::yield_now();
     }
+    recorder
+}
+
+fn replay(trace: &Path, words: &[&str]) -> (Option<i32>, Value) {
+    let words = words.iter().chain(&["--json"]).map(OsStr::new);
+    let answer = enforcer([OsStr::new("replay"), trace.as_os_str()].into_iter().chain(words));
+    (answer.code, json(if answer.out.is_empty() { &answer.err } else { &answer.out }))
+}
+
+fn record_stopped() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let cgroup = without_swap("stopped");
+        let trace = fresh("stopped");
+        let recorder = recorder(&cgroup, &trace);
+        kill(Pid::from_raw(recorder.id().cast_signed()), signal).expect("it runs");
+        let output = recorder.wait_with_output().expect("it ends");
+        let report = json(&String::from_utf8_lossy(&output.stdout));
+        assert_eq!((output.status.code(), &report["interrupted"]), (Some(0), &Value::Bool(true)), "{report}");
+        let (_, report) = replay(&trace, &["--to=1Mi", "--window=100ms"]);
+        assert_eq!(report.get("cut_at_line"), None, "{report}");
+        drop(std::fs::remove_file(trace));
+    }
+}
+
+fn record_killed() {
+    let cgroup = without_swap("killed");
+    cgroup.write("memory.max", "64M");
+    // Without a process in it there would be nothing to wait for.
+    let _workload = Workload::run(&cgroup, "anon --size 1Mi");
+    let trace = fresh("killed");
+    let mut recorder = recorder(&cgroup, &trace);
+    recorder.kill().expect("it runs");
+    recorder.wait().expect("it ends");
+    let whole = std::fs::read(&trace).expect("reads").split(|byte| *byte == b'\n').count() - 1;
+    let (code, report) = replay(&trace, &["--to=1Mi", "--window=600s"]);
+    let says = format!("cut short at line {}", whole + 1);
+    assert_eq!(code, Some(64), "{report}");
+    assert!(report.to_string().contains(&says), "{says}: {report}");
+    drop(std::fs::remove_file(trace));
+}
+
+fn no_folder() {
+    let folder = fresh("no-folder");
+    let state_dir = folder.join("below");
+    let answer = enforcer([OsStr::new("recover"), OsStr::new("--state-dir"), state_dir.as_os_str()]);
+    assert_eq!(answer.code, Some(0), "{}", answer.err);
+    assert!(answer.out.contains("there is no such folder"), "{}", answer.out);
+    let cgroup = without_swap("no-folder");
+    cgroup.write("memory.max", "64M");
+    let dry = ["--to=32Mi", "--dry-run", "--observe=200ms", "--state-dir"].map(OsStr::new);
+    let shrink = [OsStr::new("shrink"), cgroup.path().as_os_str()];
+    let answer = enforcer(shrink.into_iter().chain(dry).chain([state_dir.as_os_str()]));
+    assert_eq!(answer.code, Some(0), "{}", answer.err);
+    assert!(!folder.exists());
+}
+
+/// With the least that is asked for it works; with less, or in too deep a tree, it says what to raise.
+fn few_descriptors() {
+    let top = without_swap("few");
+    let mut levels = vec![top.child("0")];
+    for depth in 1..40 {
+        levels.push(levels[depth - 1].child(&depth.to_string()));
+    }
+    let folder = tempfile::tempdir_in("/run").expect("a folder");
+    let state_dir = folder.path().display();
+    let spans = "--observe=200ms --window=200ms --watch=200ms";
+    for (depth, limit, code) in [(9, 256, 0), (9, 255, 69), (9, 4, 69), (39, 256, 1)] {
+        let cgroup = &levels[depth];
+        cgroup.write("memory.max", "64M");
+        let path = cgroup.path().display();
+        let script = format!(
+            "ulimit -n {limit} && exec {ENFORCER} shrink {path} --to=32Mi --state-dir {state_dir} {spans}"
+        );
+        let output = Command::new("/bin/busybox").args(["sh", "-c", &script]).output().expect("a shell");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{depth} {limit}: {text}");
+        assert!(code == 0 || text.contains("ulimit -n"), "{depth} {limit}: {text}");
+    }
+}
+
+fn record_gone() {
+    let cgroup = without_swap("gone");
+    let trace = fresh("gone");
+    let recorder = recorder(&cgroup, &trace);
     drop(cgroup);
     let output = recorder.wait_with_output().expect("it ends");
     let report = json(&String::from_utf8_lossy(&output.stdout));
