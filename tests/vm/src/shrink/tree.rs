@@ -111,7 +111,7 @@ fn tighter() {
     let ended = rig.shrink("32Mi", QUICK, &[]);
     ended.assert_committed();
     let name = pod.path().file_name().and_then(|name| name.to_str()).expect("a name");
-    let note = format!("{name} has the tighter limit: memory.max {}", 24 * MIB);
+    let note = format!("{name} has the tighter limit: memory.max 24Mi");
     assert!(ended.notes().contains(&note), "{}", ended.notes());
     rig.assert_unharmed(32 * MIB);
     assert_eq!(pod.limit("memory.max"), (24 * MIB).to_string());
