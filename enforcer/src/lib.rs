@@ -9,6 +9,7 @@ pub mod actuate;
 pub mod cgroup;
 pub mod cli;
 pub mod duration;
+pub mod guard;
 pub mod node;
 pub mod observe;
 pub mod probe;

@@ -9,6 +9,8 @@
 #[cfg(test)]
 extern crate std;
 
+mod guard;
+mod limit_value;
 mod named;
 mod offsets;
 mod program;
@@ -16,6 +18,10 @@ mod record;
 mod records;
 mod text;
 
+pub use guard::{
+    Facts, GuardLife, GuardMode, GuardVerdict, Guarded, Lease, LeaseKey, Reason, Source, Verdict,
+};
+pub use limit_value::{Asked, LIMIT_WRITE_MAX, LimitParser, limit_value};
 pub use offsets::{Field, Offsets};
 pub use program::{COST_BUCKETS, Cost, Program};
 pub use record::{Header, Kind, Record, RecordError};

@@ -90,6 +90,40 @@ numbered! {
         MmFile = 40, "mm_struct.rss_stat[MM_FILEPAGES]";
         /// The counter of shared memory pages in `mm_struct.rss_stat`
         MmShmem = 41, "mm_struct.rss_stat[MM_SHMEMPAGES]";
+        /// `file.f_inode`
+        FileInode = 42, "file.f_inode";
+        /// `inode.i_sb`
+        InodeSb = 43, "inode.i_sb";
+        /// `inode.i_private`
+        InodePrivate = 44, "inode.i_private";
+        /// `super_block.s_magic`
+        SbMagic = 45, "super_block.s_magic";
+        /// `task_struct.flags`
+        TaskFlags = 46, "task_struct.flags";
+        /// `task_struct.thread_info.status`
+        TaskStatus = 47, "task_struct.thread_info.status";
+        /// `task_struct.files`
+        TaskFiles = 48, "task_struct.files";
+        /// `files_struct.fdt`
+        FilesTable = 49, "files_struct.fdt";
+        /// `fdtable.fd`
+        TableFds = 50, "fdtable.fd";
+        /// The number of the system call: `pt_regs.orig_ax`
+        RegsCall = 51, "pt_regs.orig_ax";
+        /// The first argument of a system call: `pt_regs.di`
+        RegsFirst = 52, "pt_regs.di";
+        /// The second: `pt_regs.si`
+        RegsSecond = 53, "pt_regs.si";
+        /// The third: `pt_regs.dx`
+        RegsThird = 54, "pt_regs.dx";
+        /// `mem_cgroup.swap.usage`
+        MemcgSwapUsage = 55, "mem_cgroup.swap.usage";
+        /// `cgroup.nr_populated_csets`
+        CgroupPopulated = 56, "cgroup.nr_populated_csets";
+        /// `cgroup.nr_populated_domain_children`
+        CgroupPopulatedDomains = 57, "cgroup.nr_populated_domain_children";
+        /// `cgroup.nr_populated_threaded_children`
+        CgroupPopulatedThreaded = 58, "cgroup.nr_populated_threaded_children";
     }
 }
 

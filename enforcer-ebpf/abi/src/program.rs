@@ -59,6 +59,8 @@ numbered! {
         CgroupRmdir = 25, "cgroup_rmdir";
         /// The last reference to a removed cgroup is gone.
         CgroupRelease = 26, "cgroup_release";
+        /// A limit file of a guarded cgroup is about to be written.
+        GuardWrite = 27, "guard_write";
     }
 }
 

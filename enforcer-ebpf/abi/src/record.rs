@@ -1,5 +1,6 @@
 //! The head that all records share, and the way from bytes to a record.
 
+use crate::guard::{GuardMode, GuardVerdict, Reason, Source, Verdict};
 use crate::named::numbered;
 use crate::records::{
     CgroupLife, LifeEvent, LimitKind, LimitWrite, OomConstraint, OomKill, Phase, ReclaimBegin, ReclaimEnd,
@@ -18,6 +19,8 @@ numbered! {
         LimitWrite = 4, "limit_write";
         /// A cgroup came or went: [`CgroupLife`].
         CgroupLife = 5, "cgroup_life";
+        /// The guard judged a write to a limit file: [`GuardVerdict`].
+        GuardVerdict = 6, "guard_verdict";
     }
 }
 
@@ -30,6 +33,7 @@ impl Kind {
             Self::ReclaimEnd => size_of::<ReclaimEnd>(),
             Self::LimitWrite => size_of::<LimitWrite>(),
             Self::CgroupLife => size_of::<CgroupLife>(),
+            Self::GuardVerdict => size_of::<GuardVerdict>(),
         }
     }
 }
@@ -70,6 +74,8 @@ pub enum Record {
     LimitWrite(LimitWrite),
     /// See [`Kind::CgroupLife`].
     CgroupLife(CgroupLife),
+    /// See [`Kind::GuardVerdict`].
+    GuardVerdict(GuardVerdict),
 }
 
 /// Why bytes are not a record.
@@ -167,6 +173,15 @@ impl Record {
                 LifeEvent::from_number(record.event).ok_or(field("event", record.event))?;
                 Ok(Self::CgroupLife(record))
             }
+            Kind::GuardVerdict => {
+                let record: GuardVerdict = read(bytes).ok_or(size)?;
+                LimitKind::from_number(record.file).ok_or(field("file", record.file))?;
+                GuardMode::from_number(record.mode).ok_or(field("mode", record.mode))?;
+                Verdict::from_number(record.verdict).ok_or(field("verdict", record.verdict))?;
+                Reason::from_number(record.reason).ok_or(field("reason", record.reason))?;
+                Source::from_number(record.source).ok_or(field("source", record.source))?;
+                Ok(Self::GuardVerdict(record))
+            }
         }
     }
 
@@ -178,6 +193,7 @@ impl Record {
             Self::ReclaimEnd(_) => Kind::ReclaimEnd,
             Self::LimitWrite(_) => Kind::LimitWrite,
             Self::CgroupLife(_) => Kind::CgroupLife,
+            Self::GuardVerdict(_) => Kind::GuardVerdict,
         }
     }
 
@@ -189,6 +205,7 @@ impl Record {
             Self::ReclaimEnd(record) => &record.header,
             Self::LimitWrite(record) => &record.header,
             Self::CgroupLife(record) => &record.header,
+            Self::GuardVerdict(record) => &record.header,
         }
     }
 }

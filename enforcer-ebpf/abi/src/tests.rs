@@ -64,6 +64,31 @@ fn cgroup_life() -> CgroupLife {
     }
 }
 
+/// Spoils a record.
+type Change = fn(&mut GuardVerdict);
+
+fn guard_verdict() -> GuardVerdict {
+    GuardVerdict {
+        header: Header::new(Kind::GuardVerdict, 3),
+        cgroup: 77,
+        writer: task(40),
+        asked: 1,
+        limit: 2,
+        usage: 3,
+        margin: 4,
+        lease_minimum: 5,
+        lease_expires_ns: 6,
+        syscall: 1,
+        file: LimitKind::MemoryMax as u32,
+        mode: GuardMode::Enforce as u32,
+        verdict: Verdict::Denied as u32,
+        reason: Reason::NoLease as u32,
+        source: Source::Write as u32,
+        unused: 0,
+        text: Text::new(b"4096\n"),
+    }
+}
+
 /// Size of a type and the offset of every field in declaration order: sums to the size only without padding.
 macro_rules! layout {
     ($ty:ty, $size:literal, $($field:ident: $offset:literal),+) => {
@@ -87,6 +112,13 @@ fn layout_is_locked() {
     layout!(LimitWrite, 144, header: 0, begin_ns: 16, cgroup: 24, writer: 32, old: 64, new: 72,
         old_period: 80, new_period: 88, result: 96, file: 104, phase: 108, asked: 112);
     layout!(CgroupLife, 168, header: 0, cgroup: 16, parent: 24, level: 32, event: 36, name: 40);
+    layout!(GuardVerdict, 168, header: 0, cgroup: 16, writer: 24, asked: 56, limit: 64, usage: 72, margin: 80,
+        lease_minimum: 88, lease_expires_ns: 96, syscall: 104, file: 112, mode: 116, verdict: 120, reason: 124,
+        source: 128, unused: 132, text: 136);
+    layout!(Guarded, 16, mode: 0, what: 4, margin: 8);
+    layout!(LeaseKey, 16, cgroup: 0, file: 8);
+    layout!(Lease, 32, granted_ns: 0, expires_ns: 8, minimum: 16, growth_per_second: 24);
+    layout!(GuardLife, 24, beat_ns: 0, stale_ns: 8, pid: 16);
     layout!(Cost, 272, count: 0, total_ns: 8, histogram: 16);
     assert_eq!(size_of::<Header>(), 16);
     assert_eq!(size_of::<Offsets>(), Field::ALL.len() * 4);
@@ -129,6 +161,7 @@ fn every_kind_comes_back() {
     assert_eq!(Record::parse(&bytes_of(&end)), Ok(Record::ReclaimEnd(end)));
     assert_eq!(Record::parse(&bytes_of(&limit_write())), Ok(Record::LimitWrite(limit_write())));
     assert_eq!(Record::parse(&bytes_of(&cgroup_life())), Ok(Record::CgroupLife(cgroup_life())));
+    assert_eq!(Record::parse(&bytes_of(&guard_verdict())), Ok(Record::GuardVerdict(guard_verdict())));
 }
 
 #[test]
@@ -152,6 +185,20 @@ fn numbers_without_a_meaning_are_refused() {
     record.event = 3;
     let refused = RecordError::Field { kind: Kind::CgroupLife, field: "event", value: 3 };
     assert_eq!(Record::parse(&bytes_of(&record)), Err(refused));
+
+    let changes: [(&'static str, Change); 5] = [
+        ("file", |record| record.file = 99),
+        ("mode", |record| record.mode = 99),
+        ("verdict", |record| record.verdict = 99),
+        ("reason", |record| record.reason = 99),
+        ("source", |record| record.source = 99),
+    ];
+    for (field, change) in changes {
+        let mut record = guard_verdict();
+        change(&mut record);
+        let refused = RecordError::Field { kind: Kind::GuardVerdict, field, value: 99 };
+        assert_eq!(Record::parse(&bytes_of(&record)), Err(refused));
+    }
 
     let mut bytes = bytes_of(&cgroup_life());
     bytes[0] = 0;

@@ -10,12 +10,14 @@
 )]
 
 mod cost;
+mod guard;
 mod kernel;
 mod life;
 mod limit;
 mod maps;
 mod oom;
 mod reclaim;
+mod written;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,9 +1,9 @@
 //! The maps: all bounded, and a counter for what does not fit.
 
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{HashMap, LruHashMap, PerCpuArray, RingBuf};
+use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf};
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
-use enforcer_abi::{Cost, Header, Kind, Program};
+use enforcer_abi::{Cost, GuardLife, Guarded, Header, Kind, Lease, LeaseKey, LimitParser, Program, Verdict};
 
 /// All records. The loader sets the size.
 #[map]
@@ -16,7 +16,7 @@ pub static WATCHED: HashMap<u64, u8> = HashMap::with_max_entries(1, 0);
 /// Records that had no room, by number of the [`Kind`].
 #[map]
 pub static DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(DROP_SLOTS, 0);
-const DROP_SLOTS: u32 = 6;
+const DROP_SLOTS: u32 = 7;
 const _: () = assert!(Kind::ALL.len() as u32 + 1 == DROP_SLOTS);
 
 /// What each program cost, by number of the [`Program`].
@@ -35,6 +35,36 @@ pub static WRITES: HashMap<u64, crate::limit::Running> = HashMap::with_max_entri
 /// record a process is told. A victim that is pushed out could only be told twice.
 #[map]
 pub static VICTIMS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4096, 0);
+
+/// The guarded cgroups. The loader sets the size.
+#[map]
+pub static GUARDED: HashMap<u64, Guarded> = HashMap::with_max_entries(1, 0);
+
+/// What may be set below usage. The loader sets the size.
+#[map]
+pub static LEASES: HashMap<LeaseKey, Lease> = HashMap::with_max_entries(1, 0);
+
+/// Whether user space is there.
+#[map]
+pub static GUARD_LIFE: Array<GuardLife> = Array::with_max_entries(1, 0);
+
+/// Judged writes, by [`Verdict::slot`].
+#[map]
+pub static GUARD_COUNTS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Verdict::COUNTS, 0);
+
+/// What a thread is about to write to a guarded file.
+#[repr(C)]
+pub struct Scratch {
+    pub parser: LimitParser,
+    pub bytes: [u8; 256],
+}
+
+/// A parser at its begin, and no bytes. A static, for a constant would be built on the stack.
+pub static EMPTY: Scratch = Scratch { parser: LimitParser::START, bytes: [0; 256] };
+
+/// Values that are read now, by thread. Not one for each CPU: the guard can be preempted.
+#[map]
+pub static SCRATCH: HashMap<u64, Scratch> = HashMap::with_max_entries(64, 0);
 
 /// Adds to a counter that another program on the same CPU may be adding to.
 #[inline(always)]

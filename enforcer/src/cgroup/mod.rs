@@ -5,6 +5,7 @@
 //! this one, and every error names the file.
 
 mod below;
+mod by_id;
 mod descendants;
 mod dir;
 mod error;

@@ -118,8 +118,7 @@ impl Facts {
             capabilities: Capabilities::parse(&text("/proc/self/status").unwrap_or_default()),
             psi: psi(),
             btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
-            lsm: text("/sys/kernel/security/lsm")
-                .map(|list| list.trim().split(',').map(Into::into).collect()),
+            lsm: security_modules(),
             swap: text("/proc/meminfo").as_deref().and_then(swap),
             zswap: text("/sys/module/zswap/parameters/enabled").is_some_and(|flag| flag.trim() == "Y"),
             reclaim: sample.as_ref().map(|folder| folder.join("memory.reclaim").exists()),
@@ -127,6 +126,11 @@ impl Facts {
             memory,
         }
     }
+}
+
+/// The active security modules; `None` where securityfs is not mounted.
+pub(crate) fn security_modules() -> Option<Vec<String>> {
+    text("/sys/kernel/security/lsm").map(|list| list.trim().split(',').map(Into::into).collect())
 }
 
 impl Release {

@@ -6,6 +6,7 @@ mod facts;
 mod judge;
 mod killers;
 
+pub(crate) use facts::security_modules;
 pub use facts::{Capabilities, Facts, MemoryController, PeakFile, Psi, Release};
 pub use judge::{Finding, Need, State, judge};
 pub use killers::pressure_killer;

@@ -2,7 +2,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "btf-rs's enums have every kind of type and error")]
 
 use super::error::ProbeError;
-use super::hooks::{Need, Point};
+use super::hooks::Need;
 use super::places::{Place, place};
 use super::summary::Summary;
 use btf_rs::{Btf, BtfType, Type};
@@ -54,14 +54,15 @@ fn summarize(btf: &Btf) -> Summary {
     let types = Types(btf);
     let mut summary = Summary::default();
     for attachment in Need::ALL.iter().flat_map(|need| need.hooks()).flat_map(|hook| hook.attachments) {
-        let (name, found, into) = match attachment.point {
-            Point::Fentry(name) | Point::Fexit(name) | Point::Kprobe(name) => {
-                (name, types.function(name), &mut summary.functions)
-            }
-            Point::TpBtf(name) => (name, types.tracepoint(name), &mut summary.tracepoints),
-        };
-        if let Some(arguments) = found {
-            into.insert(name.to_owned(), arguments);
+        if let Some(name) = attachment.point.tracepoint()
+            && let Some(arguments) = types.tracepoint(name)
+        {
+            summary.tracepoints.insert(name.to_owned(), arguments);
+        }
+        if let Some(name) = attachment.point.function()
+            && let Some(arguments) = types.function(&name)
+        {
+            summary.functions.insert(name, arguments);
         }
     }
     summary.offsets =

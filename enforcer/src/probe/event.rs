@@ -1,5 +1,6 @@
 //! What the kernel programs told, in the gate's units. Times are nanoseconds of `CLOCK_MONOTONIC`.
 
+use super::judged::Judged;
 use enforcer_abi::{
     ASKED_LEN, COMM_LEN, LifeEvent, LimitKind, NAME_LEN, OomConstraint, OomFlags, PAGES_MAX, Phase,
     ReclaimFlags, Record, Text,
@@ -32,6 +33,8 @@ pub enum Event {
     LimitWrite(LimitWrite),
     /// A cgroup came or went.
     CgroupLife(CgroupLife),
+    /// The guard judged a write.
+    Judged(Judged),
 }
 
 /// Whose limit an OOM hit.
@@ -209,6 +212,7 @@ impl Event {
             Self::ReclaimEnd(event) => event.at_ns,
             Self::LimitWrite(event) => event.at_ns,
             Self::CgroupLife(event) => event.at_ns,
+            Self::Judged(event) => event.at_ns,
         }
     }
 
@@ -223,15 +227,15 @@ impl Event {
     }
 }
 
-fn cgroup(id: u64) -> Option<CgroupId> {
+pub(super) fn cgroup(id: u64) -> Option<CgroupId> {
     (id != 0).then(|| CgroupId::new(id))
 }
 
-fn bytes(pages: u64) -> Bytes {
+pub(super) fn bytes(pages: u64) -> Bytes {
     Bytes::from(Pages::new(pages))
 }
 
-fn limit(pages: u64) -> Limit {
+pub(super) fn limit(pages: u64) -> Limit {
     if pages >= PAGES_MAX { Limit::Max } else { Limit::Bytes(bytes(pages)) }
 }
 
@@ -343,6 +347,7 @@ impl From<&Record> for Event {
                 reclaimed: bytes(end.reclaimed),
             }),
             Record::LimitWrite(write) => Self::LimitWrite(write.into()),
+            Record::GuardVerdict(verdict) => Self::Judged(verdict.into()),
             Record::CgroupLife(life) => Self::CgroupLife(CgroupLife {
                 at_ns: life.header.time_ns(),
                 cgroup: CgroupId::new(life.cgroup),

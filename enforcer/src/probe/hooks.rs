@@ -19,6 +19,8 @@ pub enum Need {
     LimitWrite(LimitKind),
     /// Cgroups that are made, removed and released.
     CgroupLife,
+    /// Unsafe writes to memory limits of guarded cgroups, to be refused.
+    Guard,
 }
 
 impl Need {
@@ -34,7 +36,13 @@ impl Need {
         Self::LimitWrite(LimitKind::MemoryLow),
         Self::LimitWrite(LimitKind::CpuMax),
         Self::CgroupLife,
+        Self::Guard,
     ];
+
+    /// Whether it only tells, and never stands in anybody's way.
+    pub const fn only_tells(self) -> bool {
+        !matches!(self, Self::Guard)
+    }
 
     /// What is lost when no hook for it can be had.
     pub const fn lost(self) -> &'static str {
@@ -44,6 +52,7 @@ impl Need {
             Self::Reclaim => "reclaim is not seen: a trial notices its effect only from files, later",
             Self::LimitWrite(_) => "who writes this limit is not known; a change is seen only by reading it",
             Self::CgroupLife => "cgroups that come and go are found only by looking again",
+            Self::Guard => "other writers can't be kept from unsafe limits",
         }
     }
 
@@ -60,6 +69,7 @@ impl Need {
             Self::LimitWrite(LimitKind::MemoryLow) => MEMORY_LOW,
             Self::LimitWrite(LimitKind::CpuMax) => CPU_MAX,
             Self::CgroupLife => CGROUP_LIFE,
+            Self::Guard => GUARD,
         }
     }
 }
@@ -72,6 +82,7 @@ impl fmt::Display for Need {
             Self::Reclaim => f.write_str("reclaim"),
             Self::LimitWrite(file) => write!(f, "writes to {}", file.name()),
             Self::CgroupLife => f.write_str("cgroup life"),
+            Self::Guard => f.write_str("the guard"),
         }
     }
 }
@@ -87,6 +98,27 @@ pub enum Point {
     Kprobe(&'static str),
     /// A tracepoint with typed arguments.
     TpBtf(&'static str),
+    /// A question of the kernel to its security modules.
+    Lsm(&'static str),
+}
+
+impl Point {
+    /// The function of the kernel that it is attached to; `None` for a tracepoint.
+    pub fn function(self) -> Option<String> {
+        match self {
+            Self::Fentry(name) | Self::Fexit(name) | Self::Kprobe(name) => Some(name.to_owned()),
+            Self::Lsm(name) => Some(format!("bpf_lsm_{name}")),
+            Self::TpBtf(_) => None,
+        }
+    }
+
+    /// The tracepoint that it is attached to; `None` for a function.
+    pub const fn tracepoint(self) -> Option<&'static str> {
+        match self {
+            Self::TpBtf(name) => Some(name),
+            Self::Fentry(_) | Self::Fexit(_) | Self::Kprobe(_) | Self::Lsm(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Point {
@@ -96,6 +128,7 @@ impl fmt::Display for Point {
             Self::Fexit(name) => ("fexit", name),
             Self::Kprobe(name) => ("kprobe", name),
             Self::TpBtf(name) => ("tp_btf", name),
+            Self::Lsm(name) => ("lsm", name),
         };
         write!(f, "{kind}:{name}")
     }
@@ -164,9 +197,9 @@ impl Attachment {
         if disabled.contains(&self.program) {
             return Err(Unfit::SwitchedOff(self.program));
         }
-        let arguments = match self.point {
-            Point::Fentry(name) | Point::Fexit(name) | Point::Kprobe(name) => kernel.function(name),
-            Point::TpBtf(name) => kernel.tracepoint(name),
+        let arguments = match self.point.function() {
+            Some(name) => kernel.function(&name),
+            None => self.point.tracepoint().and_then(|name| kernel.tracepoint(name)),
         };
         let arguments = arguments.ok_or(Unfit::NoPoint(self.point))?;
         for (position, wanted) in self.arguments {
@@ -423,6 +456,44 @@ const CGROUP_LIFE: &[Hook] = &[Hook {
         at(Program::CgroupRmdir, Point::TpBtf("cgroup_rmdir"), CGROUP_ARGUMENT, LIFE),
         at(Program::CgroupRelease, Point::TpBtf("cgroup_release"), CGROUP_ARGUMENT, LIFE),
     ],
+    lost: None,
+}];
+
+const GUARD: &[Hook] = &[Hook {
+    name: "lsm:file_permission",
+    attachments: &[at(
+        Program::GuardWrite,
+        Point::Lsm("file_permission"),
+        &[(0, Argument::PointerTo("file")), (1, Argument::Named("int"))],
+        &[
+            Field::FileInode,
+            Field::InodeSb,
+            Field::InodePrivate,
+            Field::SbMagic,
+            Field::KnName,
+            Field::KnParent,
+            Field::KnPriv,
+            Field::KnId,
+            Field::CgroupMemoryCss,
+            Field::CgroupPopulated,
+            Field::CgroupPopulatedDomains,
+            Field::CgroupPopulatedThreaded,
+            Field::MemcgUsage,
+            Field::MemcgMax,
+            Field::MemcgHigh,
+            Field::MemcgSwapUsage,
+            Field::MemcgSwapMax,
+            Field::TaskFlags,
+            Field::TaskStatus,
+            Field::TaskFiles,
+            Field::FilesTable,
+            Field::TableFds,
+            Field::RegsCall,
+            Field::RegsFirst,
+            Field::RegsSecond,
+            Field::RegsThird,
+        ],
+    )],
     lost: None,
 }];
 

@@ -9,6 +9,7 @@ mod cost;
 mod error;
 mod event;
 pub mod hooks;
+mod judged;
 mod object;
 mod options;
 mod places;
@@ -23,6 +24,7 @@ pub use event::{
     Task, WriteEnd,
 };
 pub use hooks::Need;
+pub use judged::Judged;
 pub use object::ORIGIN;
 pub use options::ProbeOptions;
 pub use status::{HookStatus, Tried};
@@ -103,6 +105,14 @@ impl Probe {
     /// What answers each need.
     pub fn hooks(&self) -> &[HookStatus] {
         &self.hooks
+    }
+
+    /// Hands out one of the maps that the programs and their user share; once.
+    pub(crate) fn take_map<M>(&mut self, name: &'static str) -> Result<M, ProbeError>
+    where
+        M: TryFrom<aya::maps::Map, Error = MapError>,
+    {
+        map(&mut self.object, name)
     }
 
     /// Tells of reclaim in this cgroup from now on.
@@ -251,13 +261,13 @@ pub struct Verified {
     pub result: Result<Option<u32>, String>,
 }
 
-/// Has the verifier look at every program that fits this kernel, the fallbacks too; attaches none.
-pub fn verify(options: &ProbeOptions) -> Result<Vec<Verified>, ProbeError> {
+/// Has the verifier look at every program of these needs that fits this kernel, the fallbacks too; attaches none.
+pub fn verify(options: &ProbeOptions, needs: &[Need]) -> Result<Vec<Verified>, ProbeError> {
     options.check()?;
     let kernel = btf::running_kernel()?;
     let mut object = Object::load(options, &kernel)?;
     let mut seen = BTreeSet::new();
-    let attachments = Need::ALL.iter().flat_map(|need| need.hooks()).flat_map(|hook| hook.attachments);
+    let attachments = needs.iter().flat_map(|need| need.hooks()).flat_map(|hook| hook.attachments);
     Ok(attachments
         .filter(|attachment| seen.insert(attachment.program))
         .map(|attachment| {

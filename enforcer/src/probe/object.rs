@@ -5,7 +5,7 @@ use super::error::ProbeError;
 use super::hooks::{Attachment, Point};
 use super::options::ProbeOptions;
 use super::summary::Summary;
-use aya::programs::{BtfTracePoint, FEntry, FExit, KProbe, ProgramError};
+use aya::programs::{BtfTracePoint, FEntry, FExit, KProbe, Lsm, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 use enforcer_abi::Program;
 use std::error::Error;
@@ -36,6 +36,8 @@ impl Object {
             .override_global("MEASURE", measure.as_slice(), true)
             .map_max_entries("EVENTS", options.ring_bytes)
             .map_max_entries("WATCHED", options.watched_max)
+            .map_max_entries("GUARDED", options.guarded_max)
+            .map_max_entries("LEASES", options.guarded_max)
             .load(OBJECT)
             .map_err(failed)?;
         Ok(Self { ebpf, btf })
@@ -50,6 +52,7 @@ impl Object {
             Point::Fexit(_) => self.program::<FExit>(attachment.program)?.attach().map(drop),
             Point::Kprobe(name) => self.program::<KProbe>(attachment.program)?.attach(name, 0).map(drop),
             Point::TpBtf(_) => self.program::<BtfTracePoint>(attachment.program)?.attach().map(drop),
+            Point::Lsm(_) => self.program::<Lsm>(attachment.program)?.attach().map(drop),
         };
         result.map_err(|error| format!("can't attach to {point}: {}", explain(&error)))
     }
@@ -65,6 +68,7 @@ impl Object {
             Point::Fexit(name) => typed::<FExit>(program)?.load(name, btf),
             Point::Kprobe(_) => typed::<KProbe>(program)?.load(),
             Point::TpBtf(name) => typed::<BtfTracePoint>(program)?.load(name, btf),
+            Point::Lsm(name) => typed::<Lsm>(program)?.load(name, btf),
         };
         match result {
             // Loaded for another hook that did not come off.
@@ -103,6 +107,7 @@ impl UnloadAll for aya::programs::Program {
             Self::FExit(program) => program.unload(),
             Self::KProbe(program) => program.unload(),
             Self::BtfTracePoint(program) => program.unload(),
+            Self::Lsm(program) => program.unload(),
             _ => Ok(()),
         }
     }

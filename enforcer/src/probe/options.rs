@@ -13,9 +13,11 @@ pub struct ProbeOptions {
     pub ring_bytes: u32,
     /// How many cgroups can be watched for reclaim at once.
     pub watched_max: u32,
+    /// How many cgroups can be guarded at once, and how many leases given.
+    pub guarded_max: u32,
     /// Whether the programs take their own run time.
     pub measure: bool,
-    /// The needs to answer.
+    /// The needs to answer; by default all that only tell.
     pub needs: BTreeSet<Need>,
     /// Programs that are not to be used, as if the kernel refused them.
     pub disabled: BTreeSet<Program>,
@@ -26,8 +28,9 @@ impl Default for ProbeOptions {
         Self {
             ring_bytes: 4 << 20,
             watched_max: 1024,
+            guarded_max: 1,
             measure: true,
-            needs: Need::ALL.iter().copied().collect(),
+            needs: Need::ALL.iter().copied().filter(|need| need.only_tells()).collect(),
             disabled: BTreeSet::new(),
         }
     }
@@ -52,6 +55,9 @@ impl ProbeOptions {
         if self.watched_max == 0 {
             return refused("watched_max", self.watched_max, "at least one cgroup must fit");
         }
+        if self.guarded_max == 0 {
+            return refused("guarded_max", self.guarded_max, "at least one cgroup must fit");
+        }
         Ok(())
     }
 }
@@ -66,6 +72,7 @@ mod tests {
             (ProbeOptions { ring_bytes: 5000, ..ProbeOptions::default() }, "ring_bytes"),
             (ProbeOptions { ring_bytes: 2048, ..ProbeOptions::default() }, "ring_bytes"),
             (ProbeOptions { watched_max: 0, ..ProbeOptions::default() }, "watched_max"),
+            (ProbeOptions { guarded_max: 0, ..ProbeOptions::default() }, "guarded_max"),
         ] {
             let message = options.check().expect_err("it can't be").to_string();
             assert!(message.contains(part), "{message}");

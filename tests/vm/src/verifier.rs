@@ -1,11 +1,11 @@
 //! What the kernel's verifier counts in each program, for `cargo xtask verifier`.
 
-use enforcer::probe::{ProbeOptions, verify};
+use enforcer::probe::{Need, ProbeOptions, verify};
 
 /// Prints a line a program: its name, then the number of instructions, or `-` and why there is none.
 pub(crate) fn print() {
-    let verified =
-        verify(&ProbeOptions::default()).unwrap_or_else(|error| panic!("load the object: {error}"));
+    let verified = verify(&ProbeOptions::default(), Need::ALL)
+        .unwrap_or_else(|error| panic!("load the object: {error}"));
     for one in verified {
         let name = one.program.name();
         match one.result {

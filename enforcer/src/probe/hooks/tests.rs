@@ -4,11 +4,11 @@ use super::*;
 fn kernel() -> Summary {
     let mut kernel = Summary::default();
     for attachment in all() {
-        let into = match attachment.point {
-            Point::Fentry(_) | Point::Fexit(_) | Point::Kprobe(_) => &mut kernel.functions,
-            Point::TpBtf(_) => &mut kernel.tracepoints,
+        let into = match attachment.point.tracepoint() {
+            Some(_) => &mut kernel.tracepoints,
+            None => &mut kernel.functions,
         };
-        let arguments = into.entry(name(attachment.point).to_owned()).or_default();
+        let arguments = into.entry(name(attachment.point)).or_default();
         for (position, argument) in attachment.arguments {
             if arguments.len() <= *position {
                 arguments.resize(position + 1, "int".to_owned());
@@ -24,10 +24,8 @@ fn all() -> impl Iterator<Item = &'static Attachment> {
     Need::ALL.iter().flat_map(|need| need.hooks()).flat_map(|hook| hook.attachments)
 }
 
-fn name(point: Point) -> &'static str {
-    match point {
-        Point::Fentry(name) | Point::Fexit(name) | Point::Kprobe(name) | Point::TpBtf(name) => name,
-    }
+fn name(point: Point) -> String {
+    point.function().or_else(|| Some(point.tracepoint()?.into())).expect("one or the other")
 }
 
 /// The first hook that fits.
@@ -84,7 +82,7 @@ fn a_field_that_is_not_known_rules_out_what_reads_it_and_nothing_else() {
     let mut without = kernel();
     without.offsets.remove(&Field::MemcgSwapMax);
     for need in Need::ALL {
-        let expected = *need != Need::LimitWrite(LimitKind::SwapMax);
+        let expected = !matches!(need, Need::LimitWrite(LimitKind::SwapMax) | Need::Guard);
         assert_eq!(best(*need, &without, &[]).is_some(), expected, "{need}");
     }
     assert_eq!(SWAP_MAX[0].fits(&without, &BTreeSet::new()), Err(Unfit::NoField(Field::MemcgSwapMax)));
@@ -118,6 +116,6 @@ fn hot_paths_are_left_alone() {
     let hot = ["try_charge_memcg", "psi_group_change", "mod_memcg_state", "sys_enter", "sys_exit"];
     for attachment in all() {
         let name = name(attachment.point);
-        assert!(!hot.contains(&name) && !name.starts_with("__x64_sys"), "{name} is a hot path");
+        assert!(!hot.contains(&name.as_str()) && !name.starts_with("__x64_sys"), "{name} is a hot path");
     }
 }

@@ -9,7 +9,7 @@ use enforcer_vm_tests::workload::Workload;
 use std::collections::BTreeSet;
 
 pub(super) fn verifier() {
-    let verified = verify(&ProbeOptions::default()).expect("load the object");
+    let verified = verify(&ProbeOptions::default(), Need::ALL).expect("load the object");
     let programs: BTreeSet<Program> = verified.iter().map(|one| one.program).collect();
     assert_eq!(programs, Program::ALL.iter().copied().collect(), "every program was looked at");
     for one in verified {
@@ -33,7 +33,7 @@ pub(super) fn verifier() {
 
 pub(super) fn best_hooks() {
     let probe = Probe::load(&ProbeOptions::default()).expect("load the probe");
-    assert_eq!(probe.hooks().len(), Need::ALL.len());
+    assert_eq!(probe.hooks().len(), Need::ALL.iter().filter(|need| need.only_tells()).count());
     for status in probe.hooks() {
         assert_eq!(status.in_use, Some(status.need.hooks()[0].name), "{status:#?}");
         assert_eq!((status.lost, status.tried.len()), (None, 0), "{status:#?}");

@@ -13,7 +13,8 @@ fn life(events: &[Event], id: u64) -> Vec<CgroupLife> {
         | Event::ReclaimBegin(_)
         | Event::ReclaimEnd(_)
         | Event::LimitWrite(_)
-        | Event::CgroupLife(_) => None,
+        | Event::CgroupLife(_)
+        | Event::Judged(_) => None,
     };
     events.iter().filter_map(of_it).collect()
 }

@@ -15,7 +15,8 @@ fn writes(events: &[Event], cgroup: &Scratch) -> Vec<LimitWrite> {
         | Event::ReclaimBegin(_)
         | Event::ReclaimEnd(_)
         | Event::LimitWrite(_)
-        | Event::CgroupLife(_) => None,
+        | Event::CgroupLife(_)
+        | Event::Judged(_) => None,
     };
     events.iter().filter_map(of_it).collect()
 }
@@ -118,7 +119,8 @@ pub(super) fn kills_inside() {
             | Event::ReclaimBegin(_)
             | Event::ReclaimEnd(_)
             | Event::LimitWrite(_)
-            | Event::CgroupLife(_) => None,
+            | Event::CgroupLife(_)
+            | Event::Judged(_) => None,
         })
     });
     assert!(begin.at_ns < kill.at_ns && kill.at_ns < end.at_ns, "the kill falls into the write");

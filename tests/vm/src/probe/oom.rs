@@ -27,7 +27,8 @@ fn kills(events: &[Event], cgroup: &Scratch) -> Vec<OomKill> {
         | Event::ReclaimBegin(_)
         | Event::ReclaimEnd(_)
         | Event::LimitWrite(_)
-        | Event::CgroupLife(_) => None,
+        | Event::CgroupLife(_)
+        | Event::Judged(_) => None,
     };
     events.iter().filter_map(in_it).collect()
 }
