@@ -7,6 +7,7 @@ mod check;
 mod completions;
 mod failure;
 mod floor;
+mod guard;
 mod json;
 mod man;
 mod options;
@@ -36,6 +37,7 @@ enum Command {
     Check(check::Options),
     Floor(floor::Options),
     Shrink(shrink::Options),
+    Guard(guard::Options),
     Record(record::Options),
     Replay(replay::Options),
     Recover(recover::Options),
@@ -75,6 +77,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Check(options) => check::run(&options),
         Command::Floor(options) => floor::run(&options),
         Command::Shrink(options) => shrink::run(&options),
+        Command::Guard(options) => guard::run(&options),
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Recover(options) => recover::run(&options),

@@ -6,6 +6,7 @@
 mod actuate;
 mod cgroup;
 mod cli;
+mod guard;
 mod guest;
 mod probe;
 mod process;
@@ -27,6 +28,7 @@ fn main() {
     cases.extend(cli::cases());
     cases.extend(cgroup::cases());
     cases.extend(probe::cases());
+    cases.extend(guard::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());
     case::run(cases, smoke);

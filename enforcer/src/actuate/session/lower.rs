@@ -8,6 +8,8 @@ use crate::actuate::{
     restorer::Message,
     settle::{Ours, Settled, failed, settle},
 };
+use crate::guard::{Terms, grant_everywhere};
+use crate::probe::LimitKind;
 use enforcer_gate::{Bytes, Limit, LimitFile, Micros, OutcomeKind};
 use nix::{errno::Errno, unistd::write};
 use std::time::{Duration, Instant};
@@ -113,12 +115,16 @@ impl Session {
         if let Err(why) = self.announce(file, found, before, value) {
             return why;
         }
+        // Where a guard stands on this node, it is told that the gate vouches for the value. One that can't be told
+        // refuses the write, which is then this write's outcome.
+        let lease = grant_everywhere(self.cgroup.id(), kind(file), terms(value));
         self.shared.set_pending(file, value);
         let Some(flight) = self.shared.enter(self.raiser.thread()) else {
             self.shared.drop_pending(file);
             return interrupted(file.name());
         };
         let written = write(self, before);
+        drop(lease);
         // It acts at its deadline, and what was announced to it too late it has not heard of.
         if self.restorer.is_gone() {
             let ours = Ours { written: Some(value), pending: None };
@@ -167,6 +173,24 @@ impl Session {
             },
             Err(errno) => failed(file, "read", errno),
         }
+    }
+}
+
+/// How long the guard lets a value of ours through: the write follows at once, and ends the lease.
+const LEASE: Micros = Micros::from_secs(10);
+
+fn terms(value: Limit) -> Terms {
+    let minimum = match value {
+        Limit::Bytes(bytes) => bytes,
+        Limit::Max => Bytes::new(u64::MAX),
+    };
+    Terms { minimum, growth_per_second: Bytes::ZERO, lifetime: LEASE }
+}
+
+const fn kind(file: LimitFile) -> LimitKind {
+    match file {
+        LimitFile::High => LimitKind::MemoryHigh,
+        LimitFile::Max => LimitKind::MemoryMax,
     }
 }
 

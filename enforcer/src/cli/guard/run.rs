@@ -1,0 +1,184 @@
+//! Stands guard until it is told to stop.
+
+use super::{
+    Options,
+    line::line,
+    options::{Action, Stand},
+    status,
+};
+use crate::cgroup::{Cgroup, CgroupError, Mount, shown};
+use crate::cli::{Exit, Failure, failure, json, print};
+use crate::guard::{Guard, GuardError, GuardOptions, Reason};
+use crate::node::Need;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+const WHAT: &str = "can't guard";
+const NEEDS: [Need; 3] = [Need::Root, Need::CgroupV2Memory, Need::Btf];
+/// Time between two beats: several fit into what makes the guard stale.
+const BEAT: Duration = Duration::from_secs(1);
+
+#[derive(Serialize)]
+struct Posted {
+    armed: bool,
+    mode: &'static str,
+    cgroups: usize,
+    below: usize,
+    margin: enforcer_gate::Bytes,
+    files: Vec<&'static str>,
+}
+
+pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
+    match &options.action {
+        Some(Action::Status(json)) => status::run(json.json),
+        None => stand(&options.stand),
+    }
+}
+
+/// What is guarded: each cgroup, and whether it is itself, or else what is below it.
+type Posts = Vec<(Cgroup, bool)>;
+
+fn stand(options: &Stand) -> Result<Exit, Failure> {
+    let first = options.cgroups.iter().chain(&options.all_below).next();
+    let Some(first) = first else {
+        let todo = "name a cgroup, or --all-below DIR";
+        return Err(Failure::new(Exit::Usage, WHAT, "", &"no cgroup is named", todo));
+    };
+    failure::require(WHAT, first, &NEEDS)?;
+    let named =
+        |path: &PathBuf, own| Cgroup::open(path).map(|cgroup| (cgroup, own)).map_err(|e| (path.clone(), e));
+    let posts: Result<Posts, (PathBuf, CgroupError)> = options
+        .cgroups
+        .iter()
+        .map(|path| named(path, true))
+        .chain(options.all_below.iter().map(|path| named(path, false)))
+        .collect();
+    let posts = posts.map_err(|(path, error)| Failure::cgroup(WHAT, path, &error))?;
+    for (cgroup, _) in posts.iter().filter(|(_, own)| *own) {
+        cgroup
+            .limit("memory.max")
+            .map_err(|_| Failure::cgroup(WHAT, cgroup.path(), &cgroup.why_no_memory()))?;
+    }
+    let mount = Mount::discover().map_err(|error| Failure::cgroup(WHAT, first, &error))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failed, WHAT, first, &error, ""))?;
+    runtime.block_on(watch(options, posts, &mount)).map_err(|error| explain(first, &error))
+}
+
+async fn watch(options: &Stand, mut posts: Posts, mount: &Mount) -> Result<Exit, GuardError> {
+    let wait = |error| GuardError::Probe(crate::probe::ProbeError::Wait(error));
+    let mut interrupted = signal(SignalKind::interrupt()).map_err(wait)?;
+    let mut ended = signal(SignalKind::terminate()).map_err(wait)?;
+    let mut guard = Guard::load(GuardOptions::default())?;
+    if let Some(cgroup) = posts.iter().find_map(|(cgroup, own)| to_look_at(cgroup, *own)) {
+        guard.look_at(&cgroup)?;
+    }
+    for (cgroup, own) in &posts {
+        guard.cover(cgroup.id(), &options.cover(*own))?;
+    }
+    guard.beat()?;
+    armed(options, &posts);
+    let mut beat = tokio::time::interval(BEAT);
+    let stopped = loop {
+        tokio::select! {
+            judged = guard.next() => {
+                let judged = judged?;
+                print(&line(&judged, mount, options.json.json));
+                if judged.reason == Reason::Blind {
+                    break Err(GuardError::Blind { what: "a cgroup's counters can't be read".into() });
+                }
+            }
+            _ = beat.tick() => {
+                guard.beat()?;
+                if dismiss(&mut guard, &mut posts, options.json.json) {
+                    break Ok(Exit::Done);
+                }
+            }
+            _ = interrupted.recv() => break Ok(Exit::Done),
+            _ = ended.recv() => break Ok(Exit::Done),
+        }
+    };
+    guard.disarm()?;
+    // What was judged until then is told.
+    while let Some(judged) = guard.try_next() {
+        print(&line(&judged?, mount, options.json.json));
+    }
+    let dropped = guard.dropped()?;
+    if dropped > 0 && !options.json.json {
+        print(&format!("{dropped} verdicts were not told: they came too fast\n"));
+    }
+    stopped
+}
+
+/// A cgroup with a limit to look at before anything depends on it: itself, or a child.
+fn to_look_at(cgroup: &Cgroup, own: bool) -> Option<Cgroup> {
+    if own || cgroup.limit("memory.max").is_ok() {
+        return Some(cgroup.clone());
+    }
+    let children = std::fs::read_dir(cgroup.absolute()).ok()?.flatten();
+    children
+        .filter_map(|entry| Cgroup::open(&entry.path()).ok())
+        .find(|child| child.limit("memory.max").is_ok())
+}
+
+/// Guards no longer what is gone; whether nothing is left.
+fn dismiss(guard: &mut Guard, posts: &mut Posts, as_json: bool) -> bool {
+    posts.retain(|(cgroup, _)| {
+        let there = !matches!(cgroup.exists(), Ok(false));
+        if !there {
+            guard.uncover(cgroup.id());
+            if !as_json {
+                print(&format!("gone: {}\n", shown(cgroup.path())));
+            }
+        }
+        there
+    });
+    posts.is_empty()
+}
+
+fn armed(options: &Stand, posts: &Posts) {
+    let cover = options.cover(true);
+    let own = posts.iter().filter(|(_, own)| *own).count();
+    let report = Posted {
+        armed: true,
+        mode: cover.mode.name(),
+        cgroups: own,
+        below: posts.len() - own,
+        margin: cover.margin,
+        files: cover.files.iter().map(|file| file.name()).collect(),
+    };
+    if options.json.json {
+        return print(&json::line(&report));
+    }
+    let below = match report.below {
+        0 => String::new(),
+        1 => " and all below one more".into(),
+        more => format!(" and all below {more} more"),
+    };
+    let cgroups = if own == 1 { "one cgroup".into() } else { format!("{own} cgroups") };
+    print(&format!(
+        "armed ({}): {} of {cgroups}{below}, at least {} above usage; Ctrl-C ends it\n",
+        report.mode,
+        report.files.join(", "),
+        crate::quantity::approximate(report.margin),
+    ));
+}
+
+fn explain(on: &Path, error: &GuardError) -> Failure {
+    let (exit, todo) = match error {
+        GuardError::Probe(error) => return failure::probe(WHAT, on, error),
+        GuardError::Cgroup(error) => return Failure::cgroup(WHAT, on, error),
+        GuardError::NoBpfLsm { modules } => {
+            return Failure::new(Exit::Unsupported, WHAT, on, error, format!("boot with lsm={modules},bpf"));
+        }
+        GuardError::NotTaken { .. } => (Exit::Unsupported, "enforcer check says what this node has"),
+        GuardError::Blind { .. } => (Exit::Unsupported, "nothing is guarded; please report this as a bug"),
+        GuardError::Full { .. } => (Exit::Usage, "name the folder above them with --all-below"),
+        GuardError::List { .. } | GuardError::Map { .. } => (Exit::Failed, ""),
+    };
+    Failure::new(exit, WHAT, on, &failure::chain(error), todo)
+}

@@ -1,0 +1,142 @@
+//! The guard on a real kernel: who writes what by which way, and what becomes of it.
+
+mod command;
+mod queued;
+mod routes;
+mod values;
+mod verdicts;
+
+use enforcer::cgroup::Cgroup;
+use enforcer::guard::{Count, Cover, Guard, GuardMode, GuardOptions, Reason, Verdict};
+use enforcer::probe::{Judged, LimitKind};
+use enforcer_gate::{Bytes, CgroupId};
+use enforcer_vm_tests::case::{Case, Tier, nothing};
+use enforcer_vm_tests::scratch::Scratch;
+use enforcer_vm_tests::workload::Workload;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+const fn smoke(name: &'static str, run: fn()) -> Case {
+    Case { name, tier: Tier::Smoke, needs: nothing, run }
+}
+
+const fn full(name: &'static str, run: fn()) -> Case {
+    Case { name, tier: Tier::Full, needs: nothing, run }
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        smoke("guard::a_limit_under_usage_is_refused", verdicts::refused),
+        smoke("guard::it_answers_as_cgroup_v1_did", verdicts::as_cgroup_v1_did),
+        smoke("guard::what_is_safe_goes_through", verdicts::safe),
+        smoke("guard::audit_lets_through_and_tells", verdicts::audit),
+        smoke("guard::without_a_beat_it_is_disarmed", verdicts::heartbeat),
+        smoke("guard::a_lease_allows_what_it_says_for_as_long", verdicts::leases),
+        smoke("guard::a_cgroup_without_processes_is_exempt", verdicts::empty_cgroups),
+        smoke("guard::what_is_made_below_is_guarded_from_birth", verdicts::below),
+        smoke("guard::other_files_only_where_asked", verdicts::files),
+        smoke("guard::other_writers_are_not_looked_at", verdicts::others),
+        full("guard::a_crowd_of_writers_gets_the_same_answer", verdicts::crowd),
+        smoke("guard::it_sees_what_the_files_say", verdicts::sight),
+        full("guard::the_list_is_bounded", verdicts::bounded),
+        smoke("guard::every_route_of_a_write_is_judged", routes::every_route),
+        smoke("guard::values_are_read_as_the_kernel_reads_them", values::agree),
+        smoke("guard::the_program_reads_values_as_the_kernel_does", values::program_agrees),
+        smoke("guard::an_empty_write_is_no_value", values::empty),
+        smoke("guard::a_value_may_be_a_page_long", values::long),
+        smoke("guard::the_command_tells_and_ends_cleanly", command::lines),
+        smoke("guard::killed_it_is_gone", command::killed),
+        full("guard::stopped_it_is_in_nobodys_way", command::stopped),
+        smoke("guard::status_shows_what_the_kernel_holds", command::shown),
+        smoke("guard::an_own_shrink_takes_a_lease", command::own_shrink),
+        full("guard::what_can_not_be_guarded_is_named", command::wrong),
+    ]
+}
+
+/// A cgroup in which so much anonymous memory is in use, without swap; the limit is 64 MiB.
+struct Tenant {
+    cgroup: Scratch,
+    _workload: Workload,
+}
+
+impl Tenant {
+    fn new(name: &str) -> Self {
+        let cgroup = Scratch::new(name);
+        cgroup.write_if_there("memory.swap.max", "0");
+        cgroup.write("memory.max", "64M");
+        let workload = Workload::run(&cgroup, "anon --size 24Mi");
+        Self { cgroup, _workload: workload }
+    }
+}
+
+/// An armed guard and the cgroups that it guards.
+struct Armed {
+    guard: Guard,
+}
+
+impl Armed {
+    fn new() -> Self {
+        Self::with(GuardOptions { stale: Duration::from_hours(1), ..GuardOptions::default() })
+    }
+
+    fn with(options: GuardOptions) -> Self {
+        let mut guard = Guard::load(options).unwrap_or_else(|error| panic!("{error}"));
+        guard.beat().expect("arm it");
+        Self { guard }
+    }
+
+    fn over(cgroup: &Scratch, mode: GuardMode) -> Self {
+        let mut armed = Self::new();
+        armed.cover(cgroup, mode);
+        armed
+    }
+
+    fn cover(&mut self, cgroup: &Scratch, mode: GuardMode) {
+        self.cover_with(cgroup, |cover| cover.mode = mode);
+    }
+
+    /// Guards `memory.max` in audit, but for what `change` says.
+    fn cover_with(&mut self, cgroup: &Scratch, change: impl FnOnce(&mut Cover)) {
+        let mut cover = Cover {
+            mode: GuardMode::Audit,
+            files: vec![LimitKind::MemoryMax],
+            margin: Bytes::from_mib(1),
+            own: true,
+            below: false,
+        };
+        change(&mut cover);
+        self.guard.cover(CgroupId::new(cgroup.id()), &cover).expect("guard it");
+    }
+
+    /// What was told since the last look.
+    fn told(&mut self) -> Vec<Judged> {
+        std::iter::from_fn(|| self.guard.try_next()).map(|judged| judged.expect("it makes sense")).collect()
+    }
+
+    /// The one verdict since the last look.
+    fn one(&mut self, what: &str) -> Judged {
+        let told = self.told();
+        assert_eq!(told.len(), 1, "{what}: {told:#?}");
+        told[0]
+    }
+
+    fn count(&self, verdict: Verdict, reason: Reason) -> u64 {
+        let counts = self.guard.counts().expect("read the counters");
+        let found = counts.iter().find(|count| count.verdict == verdict && count.reason == reason);
+        found.map_or(0, |Count { writes, .. }| *writes)
+    }
+}
+
+/// What a write to a file of it says.
+fn write(cgroup: &Scratch, file: &str, value: &[u8]) -> Result<(), i32> {
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(cgroup.path().join(file))
+        .and_then(|mut file| std::io::Write::write_all(&mut file, value))
+        .map_err(|error| error.raw_os_error().unwrap_or(0))
+}
+
+fn opened(cgroup: &Scratch) -> Cgroup {
+    Cgroup::open(cgroup.path()).expect("open the cgroup")
+}
