@@ -1,10 +1,9 @@
 //! One verdict, for people and for scripts.
 
 use crate::cgroup::{Mount, shown};
-use crate::cli::{certificate, json};
+use crate::cli::json;
 use crate::guard::{Reason, Verdict};
 use crate::probe::Judged;
-use crate::quantity::approximate;
 use enforcer_gate::{Bytes, CgroupId, Limit};
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -89,9 +88,9 @@ pub(super) fn line(judged: &Judged, mount: &Mount, as_json: bool) -> String {
         "{}: {cgroup} {} {} -> {}, {} in use: {}; by {} ({}) in {writers}\n",
         judged.verdict.name(),
         judged.file.name(),
-        certificate::limit(judged.limit),
+        judged.limit,
         asked(judged),
-        approximate(judged.usage),
+        judged.usage,
         why(judged),
         text(judged.writer.comm.as_bytes()),
         judged.writer.tgid,
@@ -100,7 +99,7 @@ pub(super) fn line(judged: &Judged, mount: &Mount, as_json: bool) -> String {
 
 fn asked(judged: &Judged) -> String {
     match judged.asked {
-        Some(limit) => certificate::limit(limit),
+        Some(limit) => limit.to_string(),
         None if judged.reason == Reason::NoValue => format!("\"{}\"", text(judged.text.as_bytes())),
         None => "?".into(),
     }
@@ -110,8 +109,8 @@ fn asked(judged: &Judged) -> String {
 fn why(judged: &Judged) -> String {
     let reason = judged.reason.name();
     let about = match (judged.reason, judged.lease) {
-        (Reason::NoLease, _) => format!(" (it must stay {} above usage)", approximate(judged.margin)),
-        (Reason::UnderLease | Reason::Leased, Some(lease)) => format!(" (down to {})", approximate(lease)),
+        (Reason::NoLease, _) => format!(" (it must stay {} above usage)", judged.margin),
+        (Reason::UnderLease | Reason::Leased, Some(lease)) => format!(" (down to {lease})"),
         (Reason::Unavailable | Reason::UnavailableLeased, _) => format!(" ({})", judged.source.name()),
         (Reason::NoValue, _) => " (the kernel answers)".into(),
         _ => String::new(),

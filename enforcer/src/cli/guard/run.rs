@@ -164,7 +164,7 @@ fn armed(options: &Stand, posts: &Posts) {
         "armed ({}): {} of {cgroups}{below}, at least {} above usage; Ctrl-C ends it\n",
         report.mode,
         report.files.join(", "),
-        crate::quantity::approximate(report.margin),
+        report.margin,
     ));
 }
 

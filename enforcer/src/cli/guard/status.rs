@@ -4,7 +4,6 @@ use super::line::path;
 use crate::cgroup::Mount;
 use crate::cli::{Exit, Failure, failure, json, print};
 use crate::guard::{Count, Cover, Found, GuardError, Held};
-use crate::quantity::approximate;
 use enforcer_gate::{Bytes, CgroupId};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -132,14 +131,13 @@ fn render(report: &Report) -> String {
         let _ = writeln!(text, "guard of process {} (program {}): {state}", guard.pid, guard.program_id);
         for cover in &guard.guarded {
             let below = if cover.below { "all below " } else { "" };
-            let (files, margin) = (cover.files.join(", "), approximate(cover.margin));
+            let (files, margin) = (cover.files.join(", "), cover.margin);
             let _ =
                 writeln!(text, "  {:<8} {below}{} ({files}), {margin} above usage", cover.mode, cover.cgroup);
         }
         for lease in &guard.leases {
             let Lease { cgroup, file, minimum, left_ms, .. } = lease;
-            let _ =
-                writeln!(text, "  lease    {cgroup} {file} down to {}, {left_ms} ms", approximate(*minimum));
+            let _ = writeln!(text, "  lease    {cgroup} {file} down to {minimum}, {left_ms} ms");
         }
         for count in &guard.counts {
             let _ = writeln!(text, "  {:>8} {}: {}", count.writes, count.verdict, count.reason);
