@@ -67,6 +67,12 @@ pub enum ActuateError {
         /// What happened.
         why: String,
     },
+    /// Before Linux 6.16 a limit can be lowered without a kill only with userfaultfd's help, which is refused here.
+    #[error("can't use userfaultfd, without which a lower memory.max could kill before Linux 6.16: {source}")]
+    NoSafeWrite {
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A thread, signal or socket of our own could not be had.
     #[error("can't {what}: {source}")]
     System {

@@ -106,6 +106,11 @@ fn serve_one_fault(uffd: &OwnedFd, page: u64, before: impl FnOnce()) {
     let _ = unsafe { uffdio_zeropage(uffd.as_raw_fd(), &raw mut zero) };
 }
 
+/// Whether [`write_with_signal`] can be used here at all; fails as it would.
+pub(super) fn usable() -> Result<(), Errno> {
+    open_uffd().map(drop)
+}
+
 fn open_uffd() -> Result<OwnedFd, Errno> {
     // SAFETY: takes one number and touches no memory of ours.
     let fd = Errno::result(unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) })?;

@@ -2,8 +2,12 @@
 
 use super::table::{Align, table};
 use crate::{cgroup::shown, quantity::exact};
-use enforcer_gate::{Bytes, Certificate, Floor, Headroom, Peak, Term};
+use enforcer_gate::{Bytes, Certificate, Floor, Headroom, Peak, Reason, Term, Verdict};
 use std::{fmt::Write as _, path::Path};
+
+/// Whether a killer would act on this cgroup is not visible from outside.
+const LET_THROUGH: &str = "--allow-pressure-killer, if it leaves this cgroup and those above alone \
+                           (of systemd-oomd, oomctl lists what it watches)";
 
 /// The whole certificate.
 pub(super) fn render(cgroup: &Path, certificate: &Certificate) -> String {
@@ -14,6 +18,9 @@ pub(super) fn render(cgroup: &Path, certificate: &Certificate) -> String {
     let _ = writeln!(text, "{}: {previous} -> {}", shown(cgroup), exact(*target));
     let mut rows = vec![["verdict".into(), certificate.verdict.to_string()]];
     let mut row = |name: &str, value: String| rows.push([name.into(), value]);
+    if let Verdict::Refused(Reason::PressureKiller(_)) = certificate.verdict {
+        row("what to do", LET_THROUGH.into());
+    }
     if let Some(safe) = certificate.safe_minimum {
         row("safe minimum", format!("{safe} ({})", exact(safe)));
     }
@@ -105,7 +112,7 @@ mod tests {
         cli::json,
         trace::{Kind, fixture, replay},
     };
-    use enforcer_gate::{PressureKiller, Reason, Verdict};
+    use enforcer_gate::PressureKiller;
     use std::{convert::Infallible, ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
     fn committed() -> Certificate {
@@ -140,6 +147,7 @@ mod tests {
         certificate.verdict = Verdict::Refused(Reason::PressureKiller(killer));
         let raw = OsStr::from_bytes(b"\xff\x1b[2J\n");
         let text = render(Path::new(raw), &certificate);
+        assert!(text.contains("--allow-pressure-killer"), "{text}");
         assert!(text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{text:?}");
         assert!(text.lines().all(|line| line.len() < 1200), "{text}");
         let script = json::line(&certificate);

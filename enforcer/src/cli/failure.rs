@@ -160,6 +160,10 @@ pub(super) fn actuate(what: &str, on: impl AsRef<std::path::Path>, error: &Actua
         ActuateError::Cgroup(error) => return Failure::cgroup(what, on, error),
         ActuateError::StateDir { .. } => (Exit::Usage, "name another folder with --state-dir"),
         ActuateError::InProgress { .. } => (Exit::Failed, "wait for it, or end it: it puts everything back"),
+        ActuateError::NoSafeWrite { .. } => (
+            Exit::Unsupported,
+            "give it CAP_SYS_PTRACE, and let its seccomp filter pass userfaultfd; or use Linux 6.16 or newer",
+        ),
         ActuateError::Locked { .. } => (Exit::Failed, "end it, or look what it waits for"),
         ActuateError::Unsettled { .. }
         | ActuateError::TooManyJournals { .. }

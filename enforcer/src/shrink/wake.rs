@@ -2,7 +2,7 @@
 
 use super::ShrinkError;
 use crate::actuate::Session;
-use crate::cgroup::{Cgroup, PressureTrigger, Stall};
+use crate::cgroup::{Cgroup, CgroupError, PressureTrigger, Stall};
 use enforcer_gate::{Micros, Signal};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -15,6 +15,9 @@ use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
 const PSI_WINDOW: Micros = Micros::from_millis(500);
 /// Stall within the window that fires it.
 const PSI_STALL: Micros = Micros::from_millis(50);
+/// The same for a process without `CAP_SYS_RESOURCE`, which gets multiples of 2 s only (6.5).
+const PSI_WINDOW_COMMON: Micros = Micros::from_secs(2);
+const PSI_STALL_COMMON: Micros = Micros::from_millis(200);
 
 /// Everything that can wake the loop besides the kernel programs.
 pub(super) struct Wakeups {
@@ -27,10 +30,8 @@ pub(super) struct Wakeups {
 
 impl Wakeups {
     pub(super) fn new(cgroup: &Cgroup) -> Result<Self, ShrinkError> {
-        let pressure = PressureTrigger::new(cgroup, Stall::Full, PSI_STALL, PSI_WINDOW)?
-            .map(urgent)
-            .transpose()
-            .map_err(ShrinkError::io("listen to memory.pressure"))?;
+        let pressure =
+            trigger(cgroup)?.map(urgent).transpose().map_err(ShrinkError::io("listen to memory.pressure"))?;
         let events = urgent(cgroup.open_file("memory.events.local", OFlag::O_RDONLY)?)
             .map_err(ShrinkError::io("listen to memory.events.local"))?;
         let stop = |kind| signal(kind).map_err(ShrinkError::io("listen to signals"));
@@ -75,6 +76,23 @@ impl Wakeups {
             ready = pressed(self.pressure.as_ref()) => ready.map(|()| Signal::Pressure),
             signal = changed(&self.events) => signal,
         }
+    }
+}
+
+/// The trigger that this process may have; `None` where it may have none. Readings tell of stalls as well, later.
+fn trigger(cgroup: &Cgroup) -> Result<Option<PressureTrigger>, CgroupError> {
+    let is_refused = |error: &CgroupError| {
+        matches!(error, CgroupError::Io { source, .. }
+            if matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EPERM | libc::EACCES)))
+    };
+    let with = |stall, window| PressureTrigger::new(cgroup, Stall::Full, stall, window);
+    let found = with(PSI_STALL, PSI_WINDOW);
+    match found {
+        Err(error) if is_refused(&error) => match with(PSI_STALL_COMMON, PSI_WINDOW_COMMON) {
+            Err(error) if is_refused(&error) => Ok(None),
+            found => found,
+        },
+        found => found,
     }
 }
 

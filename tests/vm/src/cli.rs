@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -30,6 +31,7 @@ pub(crate) fn cases() -> Vec<Case> {
         smoke("cli::a_recording_is_replayed", record_and_replay),
         full("cli::a_recording_that_is_stopped_is_whole", record_stopped),
         full("cli::a_recording_that_is_killed_is_replayed_as_far_as_it_goes", record_killed),
+        full("cli::a_capability_that_is_missing_is_named_or_not_needed", capabilities),
         full("cli::who_only_looks_makes_no_folder", no_folder),
         full("cli::too_few_descriptors_are_named_with_advice", few_descriptors),
         full("cli::a_recording_ends_with_its_cgroup", record_gone),
@@ -262,6 +264,44 @@ fn no_folder() {
     let answer = enforcer(shrink.into_iter().chain(dry).chain([state_dir.as_os_str()]));
     assert_eq!(answer.code, Some(0), "{}", answer.err);
     assert!(!folder.exists());
+}
+
+/// Without each of the capabilities: refused before anything is touched, or as good as with it.
+fn capabilities() {
+    let cgroup = without_swap("capabilities");
+    let workload = Workload::run(&cgroup, "anon --size 8Mi");
+    let folder = tempfile::tempdir_in("/run").expect("a folder");
+    let old = if at_least(6, 16).is_ok() { None } else { Some("CAP_SYS_PTRACE") };
+    // Numbers of include/uapi/linux/capability.h.
+    for (number, named) in [
+        (1, Some("CAP_DAC_OVERRIDE")),
+        (14, None), // CAP_IPC_LOCK
+        (19, old),
+        (21, Some("CAP_SYS_ADMIN")),
+        (23, None), // CAP_SYS_NICE
+        (24, None), // CAP_SYS_RESOURCE
+        (38, Some("CAP_PERFMON")),
+        (39, Some("CAP_BPF")),
+    ] {
+        cgroup.write("memory.max", "64M");
+        let mut command = Command::new(ENFORCER);
+        command.arg("shrink").arg(cgroup.path()).args(QUICK).args(["--to=32Mi", "--state-dir"]);
+        command.arg(folder.path());
+        // SAFETY: prctl takes numbers only and is async-signal-safe.
+        unsafe {
+            command.pre_exec(move || match libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            });
+        }
+        let output = command.output().expect("enforcer starts");
+        let text = String::from_utf8_lossy(&output.stderr);
+        let code = if named.is_some() { 69 } else { 0 };
+        assert_eq!(output.status.code(), Some(code), "without {number}: {text}");
+        assert!(named.is_none_or(|name| text.contains(name)), "without {number}: {text}");
+        unharmed(&cgroup, if named.is_some() { 64 * MIB } else { 32 * MIB });
+    }
+    drop(workload);
 }
 
 /// With the least that is asked for it works; with less, or in too deep a tree, it says what to raise.

@@ -11,6 +11,7 @@ use crate::{
         limit_fd::{LimitFd, NumberFd},
         nonblock::write_method,
         overlap::overlap,
+        pending::usable,
         record::Header,
         recover::recover_overlapping,
         restorer::{Restorer, Spawn},
@@ -95,6 +96,9 @@ impl Session {
         let current = NumberFd::open(cgroup, "memory.current")?;
         let reclaim = cgroup.open_file("memory.reclaim", OFlag::O_WRONLY)?;
         let method = options.method.unwrap_or_else(|| write_method(cgroup.mount()));
+        if method == WriteMethod::PendingSignal {
+            usable().map_err(|errno| ActuateError::NoSafeWrite { source: errno.into() })?;
+        }
         if let Err(errno) = lock_memory() {
             let why = errno.desc();
             notes.push(format!("memory is not locked ({why}): a restore may have to wait for a disk"));
