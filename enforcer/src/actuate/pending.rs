@@ -13,12 +13,14 @@ use super::{
 use enforcer_gate::{Limit, PAGE_SIZE};
 use nix::{
     errno::Errno,
-    unistd::{gettid, read},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    unistd::gettid,
 };
 use std::{
-    os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
+    io::{PipeReader, PipeWriter},
+    os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
     ptr,
-    sync::mpsc,
+    thread::JoinHandle,
 };
 
 const PAGE: usize = 4096;
@@ -26,8 +28,6 @@ const _: () = assert!(PAGE as u64 == PAGE_SIZE);
 /// `UFFD_API` of `linux/userfaultfd.h`.
 const API: u64 = 0xaa;
 const MODE_MISSING: u64 = 1;
-/// `sizeof(struct uffd_msg)`.
-const MESSAGE_BYTES: usize = 32;
 
 /// `struct uffdio_api`
 #[repr(C)]
@@ -73,37 +73,64 @@ pub(super) fn write_with_signal<T>(
     interrupt.unblock();
     let writer = gettid();
     let uffd = open_uffd()?;
-    let text = Text::new(limit)?;
-    text.register(uffd.as_raw_fd())?;
-    let last_page = text.last_page();
-    let (ready, is_ready) = mpsc::sync_channel(1);
-    let serve = move || {
-        // Nothing to do about a receiver that is gone: then there is no fault to serve.
-        let _ = ready.send(());
-        serve_one_fault(&uffd, last_page, || interrupt.kick(writer));
-    };
-    let pager = std::thread::Builder::new().name("enforcer-page".into()).spawn(serve);
-    let pager = pager.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
-    let _ = is_ready.recv();
+    let text = Text::new(limit, uffd.as_raw_fd())?;
+    let pager = Pager::start(uffd, text.last_page(), move || interrupt.kick(writer))?;
+    // Without the fault there would be no signal, and the kernel could kill.
+    if !text.is_missing()? {
+        return Err(Errno::EBUSY);
+    }
     let result = match check() {
         Ok(None) => file.write_raw(text.start, text.len).map(|()| None),
         answer => answer,
     };
-    // Where the write did not come as far as the page, this does, and so the pager ends in any case.
-    text.touch();
-    // It does nothing that could panic.
-    let _ = pager.join();
+    // A write that did not come as far as the page has left the pager waiting.
+    drop(pager);
     result
 }
 
-/// Waits for the fault, runs `before`, and lets a page of zeros in.
-fn serve_one_fault(uffd: &OwnedFd, page: u64, before: impl FnOnce()) {
-    while let Err(Errno::EINTR) = read(uffd, &mut [0; MESSAGE_BYTES]) {}
-    before();
-    let mut zero = ZeropageArgs { start: page, len: PAGE_SIZE, mode: 0, zeropage: 0 };
-    // SAFETY: the descriptor is a userfaultfd and the argument outlives the call. A page that is there already is an
-    // error without effect. When this fails the closing of the descriptor, which follows, lets the fault go on as well.
-    let _ = unsafe { uffdio_zeropage(uffd.as_raw_fd(), &raw mut zero) };
+/// A thread that waits for one fault, runs what it was given, and lets a page of zeros in. Ends when it is dropped,
+/// whether or not there was a fault.
+struct Pager {
+    thread: Option<JoinHandle<()>>,
+    /// Its other end tells the thread that nobody needs it any more.
+    wanted: Option<PipeWriter>,
+}
+
+impl Pager {
+    fn start(uffd: OwnedFd, page: u64, before: impl FnOnce() + Send + 'static) -> Result<Self, Errno> {
+        let system = |error: std::io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EAGAIN));
+        let (unwanted, wanted) = std::io::pipe().map_err(system)?;
+        let serve = move || {
+            if fault_comes(&uffd, &unwanted) {
+                before();
+                let mut zero = ZeropageArgs { start: page, len: PAGE_SIZE, mode: 0, zeropage: 0 };
+                // SAFETY: the descriptor is a userfaultfd and the argument outlives the call. A page that is there already
+                // is an error without effect. When this fails the closing of the descriptor, which follows, lets the
+                // fault go on as well.
+                let _ = unsafe { uffdio_zeropage(uffd.as_raw_fd(), &raw mut zero) };
+            }
+        };
+        let thread = std::thread::Builder::new().name("enforcer-page".into()).spawn(serve).map_err(system)?;
+        Ok(Self { thread: Some(thread), wanted: Some(wanted) })
+    }
+}
+
+impl Drop for Pager {
+    fn drop(&mut self) {
+        self.wanted = None;
+        if let Some(thread) = self.thread.take() {
+            // It does nothing that could panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits for a fault, or until the other end of `unwanted` is closed.
+fn fault_comes(uffd: &OwnedFd, unwanted: &PipeReader) -> bool {
+    let mut fds =
+        [PollFd::new(uffd.as_fd(), PollFlags::POLLIN), PollFd::new(unwanted.as_fd(), PollFlags::POLLIN)];
+    while let Err(Errno::EINTR) = poll(&mut fds, PollTimeout::NONE) {}
+    fds[0].any().unwrap_or(false)
 }
 
 /// Whether [`write_with_signal`] can be used here at all; fails as it would.
@@ -112,8 +139,10 @@ pub(super) fn usable() -> Result<(), Errno> {
 }
 
 fn open_uffd() -> Result<OwnedFd, Errno> {
+    // Polling a blocking one is an error (userfaultfd_poll in fs/userfaultfd.c).
+    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: takes one number and touches no memory of ours.
-    let fd = Errno::result(unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) })?;
+    let fd = Errno::result(unsafe { libc::syscall(libc::SYS_userfaultfd, flags) })?;
     let fd = RawFd::try_from(fd).map_err(|_| Errno::EBADF)?;
     // SAFETY: the kernel has just made it for us.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -123,8 +152,12 @@ fn open_uffd() -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// Two pages of its own. The limit's text ends the first; one more byte is on the second, which is missing. Whatever it
-/// turns out to be made of, it is a zero, which ends the text: a limit that is cut short can't be written.
+/// Two pages of its own. The limit's text ends the first; one more byte is on the second, which is missing, and whose
+/// fault `uffd` is told of. Whatever it turns out to be made of, it is a zero, which ends the text: a limit that is cut
+/// short can't be written.
+///
+/// The second page is registered before anything is written to the first. Until then both are one mapping, which the
+/// kernel may merge with its neighbours, and a huge page that the first write brings in would fill the second as well.
 struct Text {
     map: *mut u8,
     start: *const u8,
@@ -132,7 +165,7 @@ struct Text {
 }
 
 impl Text {
-    fn new(limit: Limit) -> Result<Self, Errno> {
+    fn new(limit: Limit, uffd: RawFd) -> Result<Self, Errno> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a fresh mapping at an address of the kernel's choice.
@@ -140,16 +173,26 @@ impl Text {
         if map == libc::MAP_FAILED {
             return Err(Errno::last());
         }
-        let map: *mut u8 = map.cast();
+        // SAFETY: just mapped, and nobody else knows of it.
+        unsafe { Self::within(map.cast(), limit, uffd) }
+    }
+
+    /// # Safety
+    /// `map` is the start of two pages, readable and writable, that nobody else uses. They are unmapped with this.
+    unsafe fn within(map: *mut u8, limit: Limit, uffd: RawFd) -> Result<Self, Errno> {
         let mut text = [0; 20];
         let text = limit_text(limit, &mut text);
         let start = map.wrapping_add(PAGE - text.len());
         let this = Self { map, start, len: text.len() + 1 };
-        // SAFETY: both pages are ours. Locking everything in advance may have filled the second one; only an
-        // unlocked one can be emptied. The text has at most 20 bytes, so it fits the first page.
+        let mut register =
+            RegisterArgs { start: this.last_page(), len: PAGE_SIZE, mode: MODE_MISSING, ioctls: 0 };
+        // SAFETY: both pages are ours, and the argument outlives the call. Whatever has filled the second page until it
+        // was registered is taken out again; only an unlocked page can be. The text has at most 20 bytes, so it fits the
+        // first page.
         unsafe {
+            uffdio_register(uffd, &raw mut register)?;
             Errno::result(libc::munlock(map.cast(), 2 * PAGE))?;
-            Errno::result(libc::madvise(map.cast(), 2 * PAGE, libc::MADV_DONTNEED))?;
+            Errno::result(libc::madvise(map.add(PAGE).cast(), PAGE, libc::MADV_DONTNEED))?;
             ptr::copy_nonoverlapping(text.as_ptr(), start, text.len());
         }
         Ok(this)
@@ -159,16 +202,12 @@ impl Text {
         self.map.wrapping_add(PAGE) as u64
     }
 
-    fn register(&self, uffd: RawFd) -> Result<(), Errno> {
-        let mut register =
-            RegisterArgs { start: self.last_page(), len: PAGE_SIZE, mode: MODE_MISSING, ioctls: 0 };
-        // SAFETY: the range is ours; the argument outlives the call.
-        unsafe { uffdio_register(uffd, &raw mut register) }.map(drop)
-    }
-
-    fn touch(&self) {
-        // SAFETY: the second page is mapped readable until this is dropped.
-        unsafe { self.map.wrapping_add(PAGE).read_volatile() };
+    /// Whether an access to the second page has to wait.
+    fn is_missing(&self) -> Result<bool, Errno> {
+        let mut resident = 0_u8;
+        // SAFETY: the second page is ours, and one byte of answer is what one page takes.
+        Errno::result(unsafe { libc::mincore(self.map.add(PAGE).cast(), PAGE, &raw mut resident) })?;
+        Ok(resident & 1 == 0)
     }
 }
 
@@ -201,5 +240,36 @@ mod tests {
         assert_eq!((stopped, tree.read("a/memory.max").as_str()), (Ok(Some(7)), ""));
         assert_eq!(write_with_signal(&file, limit, interrupt, || Ok(None::<u8>)), Ok(None));
         assert_eq!(tree.read("a/memory.max"), "123456789\0");
+    }
+
+    /// With huge pages a write to the first page fills the second one as well, where both are part of a larger mapping.
+    #[test]
+    fn the_last_page_is_missing_whatever_lies_around_it() {
+        const HUGE: usize = 2 << 20;
+        let Ok(uffd) = open_uffd() else {
+            eprintln!("skipped: userfaultfd is not permitted here");
+            return;
+        };
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a fresh mapping at an address of the kernel's choice, left in place, of which nothing else is used.
+        let around = unsafe {
+            let around = libc::mmap(ptr::null_mut(), 4 * HUGE, protection, flags, -1, 0);
+            assert_ne!(around, libc::MAP_FAILED);
+            assert_eq!(libc::madvise(around, 4 * HUGE, libc::MADV_HUGEPAGE), 0);
+            around.cast::<u8>()
+        };
+        // SAFETY: as above.
+        let text = unsafe { Text::within(around.add(2 * HUGE), Limit::Max, uffd.as_raw_fd()) }.unwrap();
+        assert!(text.is_missing().unwrap());
+    }
+
+    #[test]
+    fn a_pager_that_nobody_needs_ends() {
+        let Ok(uffd) = open_uffd() else {
+            eprintln!("skipped: userfaultfd is not permitted here");
+            return;
+        };
+        drop(Pager::start(uffd, 0, || panic!("there was no fault")).unwrap());
     }
 }
