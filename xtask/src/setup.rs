@@ -10,6 +10,9 @@ use std::process::Command;
 /// The linker for the kernel programs; the version that fits the LLVM of the compilers in reach.
 const BPF_LINKER: &str = "0.13.0";
 
+/// Checks the dependencies' licences and sources.
+const CARGO_DENY: &str = "0.20.2";
+
 /// The oldest emulator under which every kernel of the list is reliable.
 const QEMU_MIN: u32 = 10;
 
@@ -88,6 +91,12 @@ pub(crate) fn guest() -> Result<()> {
     Ok(())
 }
 
+/// What makes the larger guest's root file system.
+pub(crate) fn mmdebstrap() -> Result<()> {
+    let why = "makes the larger guest's root file system";
+    install_missing(&[Need { path: "/usr/bin/mmdebstrap", package: "mmdebstrap", why }])
+}
+
 /// A static busybox, for a shell in the guest.
 pub(crate) fn busybox() -> Result<PathBuf> {
     let folder = cache::folder("busybox")?;
@@ -116,11 +125,33 @@ fn linker(rustc: PathBuf) -> Result<()> {
         install(&[&format!("llvm-{major}-dev")], "the LLVM that bpf-linker links", None)?;
     }
     let what = format!("building bpf-linker {BPF_LINKER} against LLVM {major}, once (some minutes)");
+    let mut cargo = cargo_install("bpf-linker", BPF_LINKER, &tools);
+    cargo.args(["--no-default-features", "--features", &format!("llvm-{major}")]);
+    long::cargo(&what, cargo.env("LLVM_PREFIX", &llvm)).context("build bpf-linker")
+}
+
+/// cargo-deny: the one on the path, else our own.
+pub(crate) fn cargo_deny() -> Result<PathBuf> {
+    let named = PathBuf::from("cargo-deny");
+    if run::output(Command::new(&named).arg("--version")).is_ok() {
+        return Ok(named);
+    }
+    let tools = cache::folder("tools")?;
+    let own = tools.join("bin/cargo-deny");
+    if !own.exists() {
+        let what = format!("building cargo-deny {CARGO_DENY}, once (some minutes)");
+        let mut cargo = cargo_install("cargo-deny", CARGO_DENY, &tools);
+        long::cargo(&what, &mut cargo).context("build cargo-deny")?;
+    }
+    Ok(own)
+}
+
+/// A program from the Rust registry, built with its own lock file into `root`.
+fn cargo_install(name: &str, version: &str, root: &Path) -> Command {
     let mut cargo = Command::new("cargo");
-    cargo.args(["install", "bpf-linker", "--version", BPF_LINKER, "--locked"]);
-    cargo.args(["--no-default-features", "--features", &format!("llvm-{major}")]).arg("--root").arg(&tools);
-    cargo.env("LLVM_PREFIX", &llvm).env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS");
-    long::cargo(&what, &mut cargo).context("build bpf-linker")
+    cargo.args(["install", name, "--version", version, "--locked", "--root"]).arg(root);
+    cargo.env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS");
+    cargo
 }
 
 fn llvm_major(version: &str) -> Option<u32> {
