@@ -109,6 +109,13 @@ impl Apt {
         command
     }
 
+    /// The line of its list for `suite`.
+    pub(crate) fn line(&self, suite: &str) -> Result<String> {
+        let list = std::fs::read_to_string(self.folder.join("sources.list"))?;
+        let found = list.lines().find(|line| line.ends_with(&format!(" {suite} main")));
+        found.map(str::to_owned).with_context(|| format!("no mirror in reach has {suite}"))
+    }
+
     /// Names of all packages that match a regular expression.
     pub(crate) fn names(&self, pattern: &str) -> Result<Vec<String>> {
         let text = run::output(self.command("apt-cache").args(["search", "--names-only", pattern]))?;

@@ -1,7 +1,7 @@
 //! `cargo xtask vm`: a command, or a shell on this terminal, in a guest.
 
 use crate::guest::{Boot, Kit};
-use crate::{build, kernels, run};
+use crate::{build, debian, kernels, run};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::path::PathBuf;
@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// Let the guest's clock count instructions, one nanosecond each.
     #[arg(long)]
     icount: bool,
+    /// Boot a Debian with systemd, D-Bus, runc, crun and containerd instead of a bare kernel with one job.
+    #[arg(long)]
+    debian: bool,
     /// Build and bring none of our programs, only a shell and what --file names.
     #[arg(long)]
     bare: bool,
@@ -45,6 +48,7 @@ pub(crate) fn run(options: Options) -> Result<i32> {
     boot.memory_mib = options.memory;
     boot.time_out = Duration::from_secs(options.seconds);
     boot.icount = options.icount;
+    boot.debian = if options.debian { Some(debian::image()?) } else { None };
     let ended = if interactive {
         eprintln!("[booting {}; leave the shell with exit or ctrl-d]", kernel.release);
         kit.boot_on_terminal(&kernel, boot)?

@@ -23,6 +23,7 @@ pub(crate) struct Boot {
     pub(crate) memory_mib: u32,
     pub(crate) time_out: Duration,
     pub(crate) icount: bool,
+    pub(crate) debian: Option<PathBuf>,
 }
 
 impl Boot {
@@ -34,6 +35,7 @@ impl Boot {
             memory_mib: 2048,
             time_out: Duration::from_mins(20),
             icount: false,
+            debian: None,
         }
     }
 }
@@ -82,6 +84,7 @@ impl Kit {
             memory_mib: boot.memory_mib,
             time_out: boot.time_out,
             icount: boot.icount,
+            debian: boot.debian,
         }
     }
 }

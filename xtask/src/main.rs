@@ -10,6 +10,7 @@ mod cmd_ebpf;
 mod cmd_test;
 mod cmd_vm;
 mod cpio;
+mod debian;
 mod guest;
 mod kernels;
 mod kmod;

@@ -18,10 +18,17 @@ pub(crate) struct Machine<'a> {
     /// Count instructions instead of time: the guest's clock then runs one nanosecond an instruction.
     pub(crate) icount: bool,
     /// `vda`, `vdb`, ...
-    pub(crate) disks: &'a [&'a Path],
+    pub(crate) disks: &'a [Disk<'a>],
     /// `ttyS0`: the kernel's log. `ttyS1` is standard input and output. `ttyS2`: the exit status.
     pub(crate) log: &'a Path,
     pub(crate) status: &'a Path,
+}
+
+/// A raw image.
+pub(crate) struct Disk<'a> {
+    pub(crate) image: &'a Path,
+    /// What the guest writes goes to a temporary file, and the image stays as it is.
+    pub(crate) snapshot: bool,
 }
 
 impl Machine<'_> {
@@ -45,7 +52,10 @@ impl Machine<'_> {
         qemu.arg("-serial").arg(format!("file:{}", self.status.display()));
         qemu.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(self.initramfs);
         for disk in self.disks {
-            qemu.arg("-drive").arg(format!("file={},if=virtio,format=raw,cache=unsafe", disk.display()));
+            let snapshot = if disk.snapshot { "on" } else { "off" };
+            let image = disk.image.display();
+            qemu.arg("-drive")
+                .arg(format!("file={image},if=virtio,format=raw,cache=unsafe,snapshot={snapshot}"));
         }
         qemu.arg("-append").arg(APPEND);
         qemu

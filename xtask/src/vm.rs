@@ -3,7 +3,7 @@
 use crate::cpio::Archive;
 use crate::kernels::Unpacked;
 use crate::lines::{Lines, Next};
-use crate::qemu::Machine;
+use crate::qemu::{Disk, Machine};
 use crate::{cache, kmod, run};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
@@ -33,6 +33,8 @@ pub(crate) struct Guest<'a> {
     pub(crate) job: Vec<String>,
     pub(crate) memory_mib: u32,
     pub(crate) time_out: Duration,
+    /// The root file system of a guest with systemd; without it our init is all there is.
+    pub(crate) debian: Option<PathBuf>,
     /// Count instructions instead of time: the guest's clock then runs one nanosecond an instruction.
     pub(crate) icount: bool,
 }
@@ -136,12 +138,15 @@ impl Guest<'_> {
         run::checked(Command::new("/sbin/mke2fs").args(["-q", "-t", "ext4", "-F"]).arg(&disk))?;
         // A swap area is made here: the guest has no tools for it.
         run::output(Command::new("/sbin/mkswap").arg(&swap))?;
+        let own = [&disk, &swap].map(|image| Disk { image, snapshot: false });
+        let debian = self.debian.iter().map(|image| Disk { image, snapshot: true });
+        let disks: Vec<_> = own.into_iter().chain(debian).collect();
         let machine = Machine {
             kernel: self.kernel,
             initramfs: &initramfs,
             memory_mib: self.memory_mib,
             icount: self.icount,
-            disks: &[&disk, &swap],
+            disks: &disks,
             log: &scratch.path("kernel.log"),
             status: &scratch.path("status"),
         };
@@ -162,6 +167,9 @@ impl Guest<'_> {
         archive.file("/job", &job)?;
         if terminal {
             archive.file("/terminal", b"")?;
+        }
+        if self.debian.is_some() {
+            archive.file("/debian", b"")?;
         }
         archive.finish()?.flush().context("write the initramfs")
     }

@@ -33,8 +33,9 @@ pub(crate) fn run(report: &str) -> Result<i32> {
     }
     let child = Command::new(&program)
         .args(arguments)
-        .env("PATH", "/bin")
+        .env("PATH", "/bin:/sbin")
         .env("HOME", "/tmp")
+        .env("TERM", "dumb")
         .env("RUST_BACKTRACE", "1")
         .env("RUST_LIB_BACKTRACE", "0")
         .stdin(Stdio::from(port.try_clone()?))

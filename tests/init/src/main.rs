@@ -1,8 +1,9 @@
 //! Process 1 of the test VM: mounts what is needed, loads modules, runs one job, reports its exit status and
-//! powers off.
+//! powers off. In a Debian guest it hands over to systemd, which starts it again as the unit that does the rest.
 //!
 //! The kernel's log goes to the first serial port, the job's output to the second, its exit status to the third.
 
+mod debian;
 mod job;
 mod mounts;
 
@@ -33,9 +34,15 @@ fn main() {
 }
 
 fn work() -> Result<i32> {
+    if std::env::args().nth(1).is_some_and(|word| word == debian::RUN_JOB) {
+        return job::run(OUTPUT);
+    }
     mounts::all()?;
     mounts::modules()?;
     mounts::disks()?;
+    if debian::is_wanted() {
+        match debian::hand_over()? {}
+    }
     mounts::controllers()?;
     job::run(OUTPUT)
 }
