@@ -61,7 +61,8 @@ fn a_commit_over_usage_kills_nobody() {
     victim.step("touch");
     victim.step("grow 8Mi");
     rig.group.write("memory.max", "16M");
-    assert_eq!(victim.ask("report"), "", "a bare write left the victim alive");
+    // It can be dead before it could be asked anything.
+    assert_eq!(victim.0.line(), "", "a bare write left the victim alive");
     assert_eq!(rig.group.kills(), 1);
 }
 
