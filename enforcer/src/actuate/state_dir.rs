@@ -1,15 +1,16 @@
 //! Where journals live.
 
 use super::{ActuateError, holder::holder, record::JOURNAL_BYTES};
+use crate::private_dir::{private_dir, trusted_dir};
 use enforcer_gate::CgroupId;
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
 };
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::Read as _,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::mpsc,
     time::Duration,
@@ -46,26 +47,17 @@ impl StateDir {
     /// Fails with [`ActuateError::StateDir`], saying what to do; also where somebody else can write to it, for whoever
     /// writes a journal says what limits are put back to.
     pub fn open(path: &Path) -> Result<Self, ActuateError> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(|source| ActuateError::state(path, "make", source))?;
-        Self::trusted(path)
+        private_dir(path).map_err(|(call, source)| ActuateError::state(path, call, source))?;
+        Ok(Self { path: path.into() })
     }
 
     /// Opens the folder where it is there, and makes nothing: for whoever only looks.
     pub fn find(path: &Path) -> Result<Option<Self>, ActuateError> {
-        match std::fs::metadata(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Ok(_) | Err(_) => Self::trusted(path).map(Some),
+        match trusted_dir(path) {
+            Ok(()) => Ok(Some(Self { path: path.into() })),
+            Err((_, error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err((call, source)) => Err(ActuateError::state(path, call, source)),
         }
-    }
-
-    fn trusted(path: &Path) -> Result<Self, ActuateError> {
-        let found = std::fs::metadata(path).map_err(|source| ActuateError::state(path, "look at", source))?;
-        if found.uid() != nix::unistd::geteuid().as_raw() || found.mode() & 0o022 != 0 {
-            let why = std::io::Error::other("somebody else can write to it");
-            return Err(ActuateError::state(path, "trust it", why));
-        }
-        Ok(Self { path: path.into() })
     }
 
     /// Its path.

@@ -1,0 +1,1 @@
+//! OOM kills, remembered.
