@@ -26,8 +26,9 @@ pub use offsets::{Field, Offsets};
 pub use program::{COST_BUCKETS, Cost, Program};
 pub use record::{Header, Kind, Record, RecordError};
 pub use records::{
-    CgroupLife, LifeEvent, LimitKind, LimitWrite, OomConstraint, OomFlags, OomKill, PAGES_MAX, Phase,
-    ReclaimBegin, ReclaimEnd, ReclaimFlags, Task,
+    CgroupLife, LifeEvent, LimitKind, LimitWrite, OomConstraint, OomEnd, OomFlags, OomKill, PAGES_MAX,
+    PAST_SHIFT, PAST_SLOTS, Past, PastSlot, Phase, ReclaimBegin, ReclaimEnd, ReclaimFlags, STAT_UNKNOWN,
+    Stat, Task,
 };
 pub use text::{ASKED_LEN, COMM_LEN, NAME_LEN, Text};
 

@@ -124,6 +124,42 @@ numbered! {
         CgroupPopulatedDomains = 57, "cgroup.nr_populated_domain_children";
         /// `cgroup.nr_populated_threaded_children`
         CgroupPopulatedThreaded = 58, "cgroup.nr_populated_threaded_children";
+        /// `mem_cgroup.vmstats`
+        MemcgVmstats = 59, "mem_cgroup.vmstats";
+        /// `memcg_vmstats.state`
+        VmstatsState = 60, "memcg_vmstats.state";
+        /// `task_struct.thread_pid`
+        TaskThreadPid = 61, "task_struct.thread_pid";
+        /// `pid.level`
+        PidLevel = 62, "pid.level";
+        /// `pid.numbers`
+        PidNumbers = 63, "pid.numbers";
+        /// The size of `struct upid`, of which `pid.numbers` is made
+        UpidSize = 64, "sizeof(upid)";
+        /// The number of a counter: `NR_ANON_MAPPED`
+        StatAnon = 65, "NR_ANON_MAPPED";
+        /// The number of a counter: `NR_FILE_PAGES`
+        StatFile = 66, "NR_FILE_PAGES";
+        /// The number of a counter: `NR_SHMEM`
+        StatShmem = 67, "NR_SHMEM";
+        /// The number of a counter: `MEMCG_KMEM`
+        StatKernel = 68, "MEMCG_KMEM";
+        /// The number of a counter: `NR_SLAB_RECLAIMABLE_B`
+        StatSlabReclaimable = 69, "NR_SLAB_RECLAIMABLE_B";
+        /// The number of a counter: `NR_SLAB_UNRECLAIMABLE_B`
+        StatSlabUnreclaimable = 70, "NR_SLAB_UNRECLAIMABLE_B";
+        /// The number of a counter: `MEMCG_SOCK`
+        StatSock = 71, "MEMCG_SOCK";
+        /// The number of a counter: `NR_INACTIVE_FILE`
+        StatInactiveFile = 72, "NR_INACTIVE_FILE";
+        /// The number of a counter: `NR_ACTIVE_FILE`
+        StatActiveFile = 73, "NR_ACTIVE_FILE";
+        /// The number of a counter: `NR_UNEVICTABLE`
+        StatUnevictable = 74, "NR_UNEVICTABLE";
+        /// The number of a counter: `NR_FILE_DIRTY`
+        StatFileDirty = 75, "NR_FILE_DIRTY";
+        /// The number of a counter: `NR_WRITEBACK`
+        StatFileWriteback = 76, "NR_WRITEBACK";
     }
 }
 

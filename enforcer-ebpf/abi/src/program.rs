@@ -61,6 +61,8 @@ numbered! {
         CgroupRelease = 26, "cgroup_release";
         /// A limit file of a guarded cgroup is about to be written.
         GuardWrite = 27, "guard_write";
+        /// An OOM is over.
+        OomEndFexit = 28, "oom_end_fexit";
     }
 }
 

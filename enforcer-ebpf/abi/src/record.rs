@@ -3,7 +3,8 @@
 use crate::guard::{GuardMode, GuardVerdict, Reason, Source, Verdict};
 use crate::named::numbered;
 use crate::records::{
-    CgroupLife, LifeEvent, LimitKind, LimitWrite, OomConstraint, OomKill, Phase, ReclaimBegin, ReclaimEnd,
+    CgroupLife, LifeEvent, LimitKind, LimitWrite, OomConstraint, OomEnd, OomKill, Phase, ReclaimBegin,
+    ReclaimEnd,
 };
 
 numbered! {
@@ -21,6 +22,8 @@ numbered! {
         CgroupLife = 5, "cgroup_life";
         /// The guard judged a write to a limit file: [`GuardVerdict`].
         GuardVerdict = 6, "guard_verdict";
+        /// An OOM is over: [`OomEnd`].
+        OomEnd = 7, "oom_end";
     }
 }
 
@@ -34,6 +37,7 @@ impl Kind {
             Self::LimitWrite => size_of::<LimitWrite>(),
             Self::CgroupLife => size_of::<CgroupLife>(),
             Self::GuardVerdict => size_of::<GuardVerdict>(),
+            Self::OomEnd => size_of::<OomEnd>(),
         }
     }
 }
@@ -76,6 +80,8 @@ pub enum Record {
     CgroupLife(CgroupLife),
     /// See [`Kind::GuardVerdict`].
     GuardVerdict(GuardVerdict),
+    /// See [`Kind::OomEnd`].
+    OomEnd(OomEnd),
 }
 
 /// Why bytes are not a record.
@@ -182,6 +188,7 @@ impl Record {
                 Source::from_number(record.source).ok_or(field("source", record.source))?;
                 Ok(Self::GuardVerdict(record))
             }
+            Kind::OomEnd => read(bytes).map(Self::OomEnd).ok_or(size),
         }
     }
 
@@ -194,6 +201,7 @@ impl Record {
             Self::LimitWrite(_) => Kind::LimitWrite,
             Self::CgroupLife(_) => Kind::CgroupLife,
             Self::GuardVerdict(_) => Kind::GuardVerdict,
+            Self::OomEnd(_) => Kind::OomEnd,
         }
     }
 
@@ -206,6 +214,7 @@ impl Record {
             Self::LimitWrite(record) => &record.header,
             Self::CgroupLife(record) => &record.header,
             Self::GuardVerdict(record) => &record.header,
+            Self::OomEnd(record) => &record.header,
         }
     }
 }

@@ -120,6 +120,109 @@ pub struct OomKill {
     pub oom_score_adj: i32,
     /// [`OomConstraint`]
     pub constraint: u32,
+    /// The victim's process id in its own namespace; 0 where it is not known.
+    pub ns_pid: u32,
+    /// How deep that namespace is; the host's is 0.
+    pub ns_level: u32,
+}
+
+/// What `memory.stat` says of a cgroup, with its descendants. A value that is not known is [`STAT_UNKNOWN`].
+/// The kernel's counters: behind by what each CPU has not handed up yet, and by more where nothing made it
+/// hand that up (reclaim does).
+pub const STAT_UNKNOWN: u64 = u64::MAX;
+
+numbered! {
+    /// A term of `memory.stat`, by its place in [`OomEnd::stat`].
+    pub enum Stat: u32 {
+        /// `anon`, in pages.
+        Anon = 0, "anon";
+        /// `file`, in pages.
+        File = 1, "file";
+        /// `shmem`, in pages.
+        Shmem = 2, "shmem";
+        /// `kernel`, in pages.
+        Kernel = 3, "kernel";
+        /// `slab_reclaimable`, in bytes.
+        SlabReclaimable = 4, "slab_reclaimable";
+        /// `slab_unreclaimable`, in bytes.
+        SlabUnreclaimable = 5, "slab_unreclaimable";
+        /// `sock`, in pages.
+        Sock = 6, "sock";
+        /// `inactive_file`, in pages.
+        InactiveFile = 7, "inactive_file";
+        /// `active_file`, in pages.
+        ActiveFile = 8, "active_file";
+        /// `unevictable`, in pages.
+        Unevictable = 9, "unevictable";
+        /// `file_dirty`, in pages.
+        FileDirty = 10, "file_dirty";
+        /// `file_writeback`, in pages.
+        FileWriteback = 11, "file_writeback";
+    }
+}
+
+impl Stat {
+    /// How many terms there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Whether the kernel counts it in bytes and not in pages.
+    pub const fn is_bytes(self) -> bool {
+        matches!(self, Self::SlabReclaimable | Self::SlabUnreclaimable)
+    }
+}
+
+/// Slots of [`Past`].
+pub const PAST_SLOTS: usize = 8;
+/// A slot holds what ended in `2^PAST_SHIFT` ns: 134 ms, so that all of them hold about a second.
+pub const PAST_SHIFT: u32 = 27;
+
+/// Reclaim on behalf of one cgroup that ended in one span of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct PastSlot {
+    /// Which span: nanoseconds of `CLOCK_MONOTONIC`, shifted by [`PAST_SHIFT`].
+    pub epoch: u64,
+    /// How many ended.
+    pub count: u64,
+    /// How long they took in all, in nanoseconds.
+    pub total_ns: u64,
+    /// What they freed, in pages.
+    pub reclaimed: u64,
+}
+
+/// The last second of reclaim on behalf of one cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Past {
+    /// By the lowest bits of their epoch.
+    pub slots: [PastSlot; PAST_SLOTS],
+}
+
+/// An OOM is over. It had victims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct OomEnd {
+    /// The head.
+    pub header: Header,
+    /// As in [`OomKill::seq`].
+    pub seq: u64,
+    /// When the OOM began (`CLOCK_MONOTONIC`).
+    pub begin_ns: u64,
+    /// The cgroup whose limit was hit; 0 where it was none's.
+    pub owner: u64,
+    /// How many victims it had.
+    pub victims: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Reclaims on the owner's behalf that ended in the second before the OOM; [`STAT_UNKNOWN`] where that is
+    /// not counted.
+    pub reclaims: u64,
+    /// How long they took in all, in nanoseconds.
+    pub reclaim_ns: u64,
+    /// What they freed, in pages.
+    pub reclaimed: u64,
+    /// The owner's `memory.stat` when the first victim was marked, by number of the [`Stat`].
+    pub stat: [u64; Stat::COUNT],
 }
 
 flags! {
@@ -264,3 +367,5 @@ unsafe impl Plain for ReclaimEnd {}
 unsafe impl Plain for LimitWrite {}
 // SAFETY: as for `Header`.
 unsafe impl Plain for CgroupLife {}
+// SAFETY: as for `Header`.
+unsafe impl Plain for OomEnd {}

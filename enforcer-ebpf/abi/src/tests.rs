@@ -33,6 +33,23 @@ fn oom_kill() -> OomKill {
         shmem: 13,
         oom_score_adj: -998,
         constraint: OomConstraint::Memcg as u32,
+        ns_pid: 1,
+        ns_level: 2,
+    }
+}
+
+fn oom_end() -> OomEnd {
+    OomEnd {
+        header: Header::new(Kind::OomEnd, 7),
+        seq: 1,
+        begin_ns: 5,
+        owner: 3,
+        victims: 6,
+        reserved: 0,
+        reclaims: 16,
+        reclaim_ns: 1_000_000,
+        reclaimed: 3,
+        stat: core::array::from_fn(|at| at as u64),
     }
 }
 
@@ -103,10 +120,14 @@ macro_rules! layout {
 #[test]
 fn layout_is_locked() {
     layout!(Task, 32, pid: 0, tgid: 4, comm: 8, cgroup: 24);
-    layout!(OomKill, 192, header: 0, seq: 16, index: 24, flags: 28, victim: 32, trigger: 64, owner: 96,
+    layout!(OomKill, 200, header: 0, seq: 16, index: 24, flags: 28, victim: 32, trigger: 64, owner: 96,
         group: 104, total_pages: 112, owner_usage: 120, owner_limit: 128, owner_max_events: 136,
         victim_usage: 144, victim_limit: 152, anon: 160, file: 168, shmem: 176, oom_score_adj: 184,
-        constraint: 188);
+        constraint: 188, ns_pid: 192, ns_level: 196);
+    layout!(OomEnd, 168, header: 0, seq: 16, begin_ns: 24, owner: 32, victims: 40, reserved: 44, reclaims: 48,
+        reclaim_ns: 56, reclaimed: 64, stat: 72);
+    layout!(PastSlot, 32, epoch: 0, count: 8, total_ns: 16, reclaimed: 24);
+    layout!(Past, 256, slots: 0);
     layout!(ReclaimBegin, 32, header: 0, cgroup: 16, tgid: 24, flags: 28);
     layout!(ReclaimEnd, 48, header: 0, cgroup: 16, tgid: 24, flags: 28, duration_ns: 32, reclaimed: 40);
     layout!(LimitWrite, 144, header: 0, begin_ns: 16, cgroup: 24, writer: 32, old: 64, new: 72,
@@ -162,6 +183,7 @@ fn every_kind_comes_back() {
     assert_eq!(Record::parse(&bytes_of(&limit_write())), Ok(Record::LimitWrite(limit_write())));
     assert_eq!(Record::parse(&bytes_of(&cgroup_life())), Ok(Record::CgroupLife(cgroup_life())));
     assert_eq!(Record::parse(&bytes_of(&guard_verdict())), Ok(Record::GuardVerdict(guard_verdict())));
+    assert_eq!(Record::parse(&bytes_of(&oom_end())), Ok(Record::OomEnd(oom_end())));
 }
 
 #[test]
@@ -263,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_record_is_refused(cut in 0usize..192) {
+    fn a_cut_record_is_refused(cut in 0usize..200) {
         prop_assert!(Record::parse(&bytes_of(&oom_kill())[..cut]).is_err());
     }
 

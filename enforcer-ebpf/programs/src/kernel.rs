@@ -41,6 +41,24 @@ pub unsafe fn peek<T: Copy>(base: Ptr, field: Field) -> T {
     unsafe { at(base, field).cast::<T>().read_volatile() }
 }
 
+/// A value that is no offset: a size, or the number of a counter. 0 where it is not known.
+#[inline(always)]
+pub fn plain(field: Field) -> u64 {
+    // SAFETY: as in `at`.
+    u64::from(unsafe { OFFSETS.slot(field).read_volatile() })
+}
+
+/// The value `skip` bytes behind the beginning of a field.
+#[inline(always)]
+pub fn load_behind<T: Copy>(base: Ptr, field: Field, skip: u64) -> Option<T> {
+    if base.is_null() {
+        return None;
+    }
+    let place = at(base, field).wrapping_byte_add(skip as usize);
+    // SAFETY: the helper takes any address and fails on a bad one.
+    unsafe { bpf_probe_read_kernel(place.cast::<T>()) }.ok()
+}
+
 /// The pointer in a field; null where it can't be read.
 #[inline(always)]
 pub fn follow(base: Ptr, field: Field) -> Ptr {

@@ -16,6 +16,7 @@ mod life;
 mod limit;
 mod maps;
 mod oom;
+mod past;
 mod reclaim;
 mod written;
 

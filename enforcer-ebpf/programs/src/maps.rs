@@ -3,7 +3,9 @@
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf};
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
-use enforcer_abi::{Cost, GuardLife, Guarded, Header, Kind, Lease, LeaseKey, LimitParser, Program, Verdict};
+use enforcer_abi::{
+    Cost, GuardLife, Guarded, Header, Kind, Lease, LeaseKey, LimitParser, Past, Program, Verdict,
+};
 
 /// All records. The loader sets the size.
 #[map]
@@ -16,7 +18,7 @@ pub static WATCHED: HashMap<u64, u8> = HashMap::with_max_entries(1, 0);
 /// Records that had no room, by number of the [`Kind`].
 #[map]
 pub static DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(DROP_SLOTS, 0);
-const DROP_SLOTS: u32 = 7;
+const DROP_SLOTS: u32 = 8;
 const _: () = assert!(Kind::ALL.len() as u32 + 1 == DROP_SLOTS);
 
 /// What each program cost, by number of the [`Program`].
@@ -26,6 +28,10 @@ pub static COSTS: PerCpuArray<Cost> = PerCpuArray::with_max_entries(Program::ALL
 /// Reclaims that run, by thread.
 #[map]
 pub static RECLAIMS: HashMap<u64, crate::reclaim::Running> = HashMap::with_max_entries(4096, 0);
+
+/// The last second of reclaim, by cgroup. One that is pushed out was quiet the longest.
+#[map]
+pub static PAST: LruHashMap<u64, Past> = LruHashMap::with_max_entries(4096, 0);
 
 /// Limit writes that run, by thread.
 #[map]

@@ -3,13 +3,16 @@
 //! the next one opens belongs to it.
 
 use crate::cost::measured;
-use crate::kernel::{Ptr, current, fill_current, fill_task, follow, load, memcg_id, number};
+use crate::kernel::{
+    Ptr, current, fill_current, fill_task, follow, load, load_behind, memcg_id, number, plain,
+};
 use crate::maps::{VICTIMS, send};
+use crate::past;
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::macros::{btf_tracepoint, fentry, fexit, kprobe, map};
 use aya_ebpf::maps::Array;
 use aya_ebpf::programs::{BtfTracePointContext, FEntryContext, FExitContext, ProbeContext};
-use enforcer_abi::{Field, Kind, OomFlags, OomKill, Program};
+use enforcer_abi::{Field, Kind, OomEnd, OomFlags, OomKill, Program, Stat};
 
 /// `SIGNAL_GROUP_EXIT` of `signal_struct.flags`: a define, so not in the kernel's type information.
 const SIGNAL_GROUP_EXIT: u32 = 4;
@@ -32,6 +35,13 @@ pub struct Oom {
     choosing: u32,
     /// The process that was exiting when it was chosen; 0 for none.
     exiting_tgid: u32,
+    begin_ns: u64,
+    /// The owner's `struct mem_cgroup`, alive until the OOM is over.
+    memcg: u64,
+    reclaims: u64,
+    reclaim_ns: u64,
+    reclaimed: u64,
+    stat: [u64; Stat::COUNT],
 }
 
 /// The one slot.
@@ -60,6 +70,49 @@ fn begin(control: Ptr) {
     oom.index = 0;
     oom.choosing = 1;
     oom.exiting_tgid = 0;
+    // SAFETY: the helper takes no argument.
+    oom.begin_ns = unsafe { bpf_ktime_get_ns() };
+    let before = past::before(oom.owner, oom.begin_ns);
+    oom.reclaims = before.reclaims;
+    oom.reclaim_ns = before.reclaim_ns;
+    oom.reclaimed = before.reclaimed;
+    oom.memcg = memcg as u64;
+}
+
+/// Tells that the OOM is over, where it had victims.
+#[inline(always)]
+fn end() {
+    let Some(oom) = slot() else { return };
+    if oom.task != current() || oom.index == 0 {
+        return;
+    }
+    // SAFETY: the helper takes no argument.
+    let now = unsafe { bpf_ktime_get_ns() };
+    send(Kind::OomEnd, now, |end: &mut OomEnd| {
+        end.seq = oom.seq;
+        end.begin_ns = oom.begin_ns;
+        end.owner = oom.owner;
+        end.victims = oom.index;
+        end.reclaims = oom.reclaims;
+        end.reclaim_ns = oom.reclaim_ns;
+        end.reclaimed = oom.reclaimed;
+        for (to, from) in end.stat.iter_mut().zip(&oom.stat) {
+            *to = *from;
+        }
+    });
+}
+
+/// The process id of `leader` in its own namespace, and how deep that is.
+#[inline(always)]
+fn namespaced(leader: Ptr) -> (u32, u32) {
+    let size = plain(Field::UpidSize);
+    let known = |field| plain(field) != 0;
+    if size == 0 || !known(Field::TaskThreadPid) || !known(Field::PidLevel) || !known(Field::PidNumbers) {
+        return (0, 0);
+    }
+    let pid = follow(leader, Field::TaskThreadPid);
+    let level = load::<u32>(pid, Field::PidLevel).unwrap_or(0);
+    (load_behind(pid, Field::PidNumbers, u64::from(level) * size).unwrap_or(0), level)
 }
 
 #[inline(always)]
@@ -100,6 +153,9 @@ fn victim(task: Ptr) {
         // No hook opened this OOM: each victim is one of its own.
         oom.seq += 1;
         oom.index = 0;
+    } else if oom.index == 0 {
+        // The kernel has just brought its counters up to date for its own log, and nothing was freed yet.
+        past::terms(oom.memcg as Ptr, &mut oom.stat);
     }
     // SAFETY: the helper takes no argument.
     let now = unsafe { bpf_ktime_get_ns() };
@@ -137,6 +193,7 @@ fn victim(task: Ptr) {
         kill.file = counter(mm, Field::MmFile);
         kill.shmem = counter(mm, Field::MmShmem);
         let signal = follow(task, Field::TaskSignal);
+        (kill.ns_pid, kill.ns_level) = namespaced(follow(task, Field::TaskGroupLeader));
         kill.oom_score_adj = i32::from(load::<i16>(signal, Field::SignalOomScoreAdj).unwrap_or(0));
     });
     oom.index = oom.index.wrapping_add(1);
@@ -157,6 +214,11 @@ fn oom_begin_fentry(ctx: FEntryContext) -> i32 {
 #[kprobe]
 fn oom_begin_kprobe(ctx: ProbeContext) -> u32 {
     measured(Program::OomBeginKprobe, || begin(ctx.arg(0).unwrap_or(core::ptr::null()))) as u32
+}
+
+#[fexit(function = "out_of_memory")]
+fn oom_end_fexit(_: FExitContext) -> i32 {
+    measured(Program::OomEndFexit, end)
 }
 
 #[fentry(function = "oom_kill_process")]

@@ -3,6 +3,7 @@
 use crate::cost::measured;
 use crate::kernel::{Ptr, current, memcg_id, tgid_of};
 use crate::maps::{RECLAIMS, WATCHED, dropped, send};
+use crate::past;
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::macros::{btf_tracepoint, fentry, fexit};
 use aya_ebpf::programs::{BtfTracePointContext, FEntryContext, FExitContext};
@@ -18,20 +19,26 @@ pub struct Running {
     begin_ns: u64,
     cgroup: u64,
     flags: ReclaimFlags,
-    pad: u32,
+    /// Whether begin and end are told: 1 or 0.
+    told: u32,
 }
 
 #[inline(always)]
 fn begin(memcg: Ptr, flags: ReclaimFlags) {
     let cgroup = memcg_id(memcg);
     // SAFETY: only whether there is a value matters.
-    if unsafe { WATCHED.get(&cgroup) }.is_none() {
+    let told = unsafe { WATCHED.get(&cgroup) }.is_some();
+    if !told && !past::is_kept() {
         return;
     }
     // SAFETY: the helper takes no argument.
     let begin_ns = unsafe { bpf_ktime_get_ns() };
     let task = current();
-    if RECLAIMS.insert(&task, &Running { begin_ns, cgroup, flags, pad: 0 }, 0).is_err() {
+    let kept = RECLAIMS.insert(&task, &Running { begin_ns, cgroup, flags, told: told as u32 }, 0);
+    if !told {
+        return;
+    }
+    if kept.is_err() {
         // Its end will not be told.
         dropped(Kind::ReclaimEnd);
     }
@@ -52,6 +59,12 @@ fn end(reclaimed: u64) {
     let _ = RECLAIMS.remove(&task);
     // SAFETY: the helper takes no argument.
     let now = unsafe { bpf_ktime_get_ns() };
+    if past::is_kept() {
+        past::keep(running.cgroup, now, now.wrapping_sub(running.begin_ns), reclaimed);
+    }
+    if running.told == 0 {
+        return;
+    }
     send(Kind::ReclaimEnd, now, |record: &mut ReclaimEnd| {
         record.cgroup = running.cgroup;
         record.tgid = tgid_of(task);

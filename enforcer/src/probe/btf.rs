@@ -65,6 +65,7 @@ fn summarize(btf: &Btf) -> Summary {
             summary.functions.insert(name, arguments);
         }
     }
+    summary.stats_have_a_table = types.stats_have_a_table().unwrap_or(true);
     summary.offsets =
         Field::ALL.iter().filter_map(|field| Some((*field, types.value(place(*field))?))).collect();
     summary
@@ -177,6 +178,8 @@ impl Types<'_> {
                 };
                 Some(offset + self.enumerator(index)? * size + inner)
             }
+            Place::Size(structure) => u32::try_from(self.structure(structure)?.size()).ok(),
+            Place::Enumerator(name) => self.enumerator(name),
         }
     }
 
@@ -233,11 +236,21 @@ impl Types<'_> {
         Some((u32::try_from(size).ok()?, id))
     }
 
+    /// Whether a cgroup's counters lie in another order than that of their numbers (since 6.10): then there are
+    /// fewer places than numbers.
+    fn stats_have_a_table(&self) -> Option<bool> {
+        let (_, array) = self.member(&self.structure("memcg_vmstats")?, "state")?;
+        let Type::Array(array) = self.plain(array)? else { return None };
+        Some(u64::from(self.enumerator("MEMCG_NR_STAT")?) > u64::try_from(array.len()).ok()?)
+    }
+
     /// The value of an enumerator, looked for in the enums whose elements are indexes, and in those without
     /// a name.
     fn enumerator(&self, name: &str) -> Option<u32> {
         let mut enums = self.named("cgroup_subsys_id");
         enums.extend(self.named("memcg_memory_event"));
+        enums.extend(self.named("node_stat_item"));
+        enums.extend(self.named("memcg_stat_item"));
         enums.extend(self.named(""));
         enums.iter().find_map(|found| {
             let Type::Enum(found) = found else { return None };

@@ -3,7 +3,7 @@
 use super::judged::Judged;
 use enforcer_abi::{
     ASKED_LEN, COMM_LEN, LifeEvent, LimitKind, NAME_LEN, OomConstraint, OomFlags, PAGES_MAX, Phase,
-    ReclaimFlags, Record, Text,
+    ReclaimFlags, Record, STAT_UNKNOWN, Stat, Text,
 };
 use enforcer_gate::{Bytes, CgroupId, Instant, Limit, Micros, Pages};
 
@@ -35,6 +35,8 @@ pub enum Event {
     CgroupLife(CgroupLife),
     /// The guard judged a write.
     Judged(Judged),
+    /// An OOM is over.
+    OomEnd(OomEnd),
 }
 
 /// Whose limit an OOM hit.
@@ -92,6 +94,39 @@ pub struct OomKill {
     pub total: Bytes,
     /// What the allocation was held to.
     pub constraint: OomConstraint,
+    /// The victim is the first process of a PID namespace, so all others in that end with it; `None` where it is
+    /// not known, or the namespace is the host's.
+    pub first_of_namespace: Option<bool>,
+}
+
+/// Reclaim on a cgroup's behalf in the second before an OOM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReclaimPast {
+    /// How many ended.
+    pub count: u64,
+    /// How long they took in all.
+    pub took: Micros,
+    /// What they freed.
+    pub reclaimed: Bytes,
+}
+
+/// An OOM is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OomEnd {
+    /// When.
+    pub at_ns: u64,
+    /// Which: as in [`OomKill::seq`].
+    pub seq: u64,
+    /// When it began.
+    pub begin_ns: u64,
+    /// How many victims it had.
+    pub victims: u32,
+    /// The second before it; `None` where that is not counted.
+    pub past: Option<ReclaimPast>,
+    /// The terms of the owner's `memory.stat` when the first victim was marked, by number of the [`Stat`]; `None`
+    /// where one is not known. Behind the truth by what the CPUs have not handed up yet: little where the kernel
+    /// printed the OOM to its log just before, up to two seconds where it held that back.
+    pub stat: [Option<Bytes>; Stat::COUNT],
 }
 
 /// Why a reclaim ran.
@@ -213,6 +248,7 @@ impl Event {
             Self::LimitWrite(event) => event.at_ns,
             Self::CgroupLife(event) => event.at_ns,
             Self::Judged(event) => event.at_ns,
+            Self::OomEnd(event) => event.at_ns,
         }
     }
 
@@ -286,6 +322,29 @@ impl From<&enforcer_abi::OomKill> for OomKill {
             oom_score_adj: kill.oom_score_adj,
             total: bytes(kill.total_pages),
             constraint: OomConstraint::from_number(kill.constraint).unwrap_or(OomConstraint::None),
+            first_of_namespace: (kill.ns_level > 0 && kill.ns_pid > 0).then_some(kill.ns_pid == 1),
+        }
+    }
+}
+
+impl From<&enforcer_abi::OomEnd> for OomEnd {
+    fn from(end: &enforcer_abi::OomEnd) -> Self {
+        let mut stat = [None; Stat::COUNT];
+        for ((to, from), term) in stat.iter_mut().zip(end.stat).zip(Stat::ALL) {
+            let value = if term.is_bytes() { Bytes::new(from) } else { bytes(from) };
+            *to = (from != STAT_UNKNOWN).then_some(value);
+        }
+        Self {
+            at_ns: end.header.time_ns(),
+            seq: end.seq,
+            begin_ns: end.begin_ns,
+            victims: end.victims,
+            past: (end.reclaims != STAT_UNKNOWN).then_some(ReclaimPast {
+                count: end.reclaims,
+                took: Micros::new(end.reclaim_ns / 1000),
+                reclaimed: bytes(end.reclaimed),
+            }),
+            stat,
         }
     }
 }
@@ -331,6 +390,7 @@ impl From<&enforcer_abi::LimitWrite> for LimitWrite {
 impl From<&Record> for Event {
     fn from(record: &Record) -> Self {
         match record {
+            Record::OomEnd(end) => Self::OomEnd(end.into()),
             Record::OomKill(kill) => Self::OomKill(kill.into()),
             Record::ReclaimBegin(begin) => Self::ReclaimBegin(ReclaimBegin {
                 at_ns: begin.header.time_ns(),

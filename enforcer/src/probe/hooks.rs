@@ -13,6 +13,8 @@ pub enum Need {
     OomKill,
     /// Which kills were a group kill (`memory.oom.group`).
     OomGroup,
+    /// That an OOM is over, and what came before it.
+    OomEnd,
     /// Begin and end of reclaim in watched cgroups.
     Reclaim,
     /// Writes to one limit file.
@@ -28,6 +30,7 @@ impl Need {
     pub const ALL: &'static [Self] = &[
         Self::OomKill,
         Self::OomGroup,
+        Self::OomEnd,
         Self::Reclaim,
         Self::LimitWrite(LimitKind::MemoryMax),
         Self::LimitWrite(LimitKind::MemoryHigh),
@@ -49,6 +52,7 @@ impl Need {
         match self {
             Self::OomKill => "OOM kills are seen only as counts in memory.events, without victim and owner",
             Self::OomGroup => "group kills are not marked as such; their victims still share one number",
+            Self::OomEnd => "that an OOM is over is guessed from silence; memory.stat is read after the kill",
             Self::Reclaim => "reclaim is not seen: a trial notices its effect only from files, later",
             Self::LimitWrite(_) => "who writes this limit is not known; a change is seen only by reading it",
             Self::CgroupLife => "cgroups that come and go are found only by looking again",
@@ -61,6 +65,7 @@ impl Need {
         match self {
             Self::OomKill => OOM_KILL,
             Self::OomGroup => OOM_GROUP,
+            Self::OomEnd => OOM_END,
             Self::Reclaim => RECLAIM,
             Self::LimitWrite(LimitKind::MemoryMax) => MEMORY_MAX,
             Self::LimitWrite(LimitKind::MemoryHigh) => MEMORY_HIGH,
@@ -79,6 +84,7 @@ impl fmt::Display for Need {
         match self {
             Self::OomKill => f.write_str("OOM kills"),
             Self::OomGroup => f.write_str("OOM group kills"),
+            Self::OomEnd => f.write_str("ends of OOMs"),
             Self::Reclaim => f.write_str("reclaim"),
             Self::LimitWrite(file) => write!(f, "writes to {}", file.name()),
             Self::CgroupLife => f.write_str("cgroup life"),
@@ -260,6 +266,29 @@ const OOM_VICTIM: &[Field] = &[
     Field::SignalOomScoreAdj,
 ];
 
+/// What programs read if this kernel has it, and do without if not.
+#[cfg(test)]
+const OPTIONAL: &[Field] = &[
+    Field::MemcgVmstats,
+    Field::VmstatsState,
+    Field::TaskThreadPid,
+    Field::PidLevel,
+    Field::PidNumbers,
+    Field::UpidSize,
+    Field::StatAnon,
+    Field::StatFile,
+    Field::StatShmem,
+    Field::StatKernel,
+    Field::StatSlabReclaimable,
+    Field::StatSlabUnreclaimable,
+    Field::StatSock,
+    Field::StatInactiveFile,
+    Field::StatActiveFile,
+    Field::StatUnevictable,
+    Field::StatFileDirty,
+    Field::StatFileWriteback,
+];
+
 const fn at(
     program: Program,
     point: Point,
@@ -323,6 +352,12 @@ const OOM_GROUP: &[Hook] = &[Hook {
         TASK,
         &[Field::MemcgCgroup, CGROUP[0], CGROUP[1]],
     )],
+    lost: None,
+}];
+
+const OOM_END: &[Hook] = &[Hook {
+    name: "fexit:out_of_memory",
+    attachments: &[at(Program::OomEndFexit, Point::Fexit("out_of_memory"), OOM_CONTROL, &[])],
     lost: None,
 }];
 

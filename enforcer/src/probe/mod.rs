@@ -13,15 +13,16 @@ mod judged;
 mod object;
 mod options;
 mod places;
+mod stat_table;
 mod status;
 mod summary;
 
 pub use cost::ProgramCost;
-pub use enforcer_abi::{Kind, LifeEvent, LimitKind, OomConstraint, Program, Text};
+pub use enforcer_abi::{Kind, LifeEvent, LimitKind, NAME_LEN, OomConstraint, Program, Stat, Text};
 pub use error::ProbeError;
 pub use event::{
-    CgroupLife, Event, LimitValue, LimitWrite, OomKill, OomOwner, ReclaimBegin, ReclaimCause, ReclaimEnd,
-    Task, WriteEnd,
+    CgroupLife, Event, LimitValue, LimitWrite, OomEnd, OomKill, OomOwner, ReclaimBegin, ReclaimCause,
+    ReclaimEnd, ReclaimPast, Task, WriteEnd,
 };
 pub use hooks::Need;
 pub use judged::Judged;

@@ -4,10 +4,11 @@ use super::btf::KERNEL_BTF;
 use super::error::ProbeError;
 use super::hooks::{Attachment, Point};
 use super::options::ProbeOptions;
+use super::stat_table;
 use super::summary::Summary;
 use aya::programs::{BtfTracePoint, FEntry, FExit, KProbe, Lsm, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
-use enforcer_abi::Program;
+use enforcer_abi::{Field, Program};
 use std::error::Error;
 use std::io;
 
@@ -28,12 +29,23 @@ impl Object {
     pub(crate) fn load(options: &ProbeOptions, kernel: &Summary) -> Result<Self, ProbeError> {
         let btf = Btf::parse_file(KERNEL_BTF, aya::Endianness::default())
             .map_err(|error| failed(aya::EbpfError::BtfError(error)))?;
-        let offsets = kernel.to_offsets().to_bytes();
+        let mut offsets = kernel.to_offsets();
+        let wanted = options.keep_past && kernel.offset(Field::VmstatsState).is_some();
+        let table = if wanted && kernel.stats_have_a_table { stat_table::address() } else { None };
+        if !wanted || (kernel.stats_have_a_table && table.is_none()) {
+            // Counters that can't be told apart are not read.
+            offsets.set(Field::MemcgVmstats, 0);
+        }
+        let stat_table = table.unwrap_or(0);
+        let offsets = offsets.to_bytes();
+        let keep_past = [u8::from(options.keep_past)];
         let measure = [u8::from(options.measure)];
         let ebpf = EbpfLoader::new()
             .btf(Some(&btf))
             .override_global("OFFSETS", offsets.as_slice(), true)
             .override_global("MEASURE", measure.as_slice(), true)
+            .override_global("KEEP_PAST", keep_past.as_slice(), true)
+            .override_global("STAT_TABLE", stat_table.to_ne_bytes().as_slice(), true)
             .map_max_entries("EVENTS", options.ring_bytes)
             .map_max_entries("WATCHED", options.watched_max)
             .map_max_entries("GUARDED", options.guarded_max)

@@ -8,13 +8,16 @@ use std::collections::BTreeSet;
 /// How the probe is loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeOptions {
-    /// Bytes of the ring buffer: a power of two, a page or more. An OOM kill takes 200, so the default
+    /// Bytes of the ring buffer: a power of two, a page or more. An OOM kill takes 208, so the default
     /// holds 20,000 that nobody read yet.
     pub ring_bytes: u32,
     /// How many cgroups can be watched for reclaim at once.
     pub watched_max: u32,
     /// How many cgroups can be guarded at once, and how many leases given.
     pub guarded_max: u32,
+    /// Whether an OOM's end tells what came before it: the last second of reclaim (counted for every cgroup from
+    /// then on) and `memory.stat`.
+    pub keep_past: bool,
     /// Whether the programs take their own run time.
     pub measure: bool,
     /// The needs to answer; by default all that only tell.
@@ -29,6 +32,7 @@ impl Default for ProbeOptions {
             ring_bytes: 4 << 20,
             watched_max: 1024,
             guarded_max: 1,
+            keep_past: false,
             measure: true,
             needs: Need::ALL.iter().copied().filter(|need| need.only_tells()).collect(),
             disabled: BTreeSet::new(),

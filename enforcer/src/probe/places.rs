@@ -11,11 +11,15 @@ pub(crate) enum Place {
     Element(&'static str, &'static str, &'static str),
     /// The offset of a memory counter of `mm_struct.rss_stat`, by the enumerator that is its index.
     Counter(&'static str),
+    /// The size of a structure.
+    Size(&'static str),
+    /// The value of an enumerator.
+    Enumerator(&'static str),
 }
 
 /// Where a field is found.
 pub(crate) const fn place(field: Field) -> Place {
-    use Place::{Counter, Element, Member};
+    use Place::{Counter, Element, Enumerator, Member, Size};
     match field {
         Field::OomMemcg => Member("oom_control", &["memcg"]),
         Field::OomChosen => Member("oom_control", &["chosen"]),
@@ -76,5 +80,23 @@ pub(crate) const fn place(field: Field) -> Place {
         Field::CgroupPopulated => Member("cgroup", &["nr_populated_csets"]),
         Field::CgroupPopulatedDomains => Member("cgroup", &["nr_populated_domain_children"]),
         Field::CgroupPopulatedThreaded => Member("cgroup", &["nr_populated_threaded_children"]),
+        Field::MemcgVmstats => Member("mem_cgroup", &["vmstats"]),
+        Field::VmstatsState => Member("memcg_vmstats", &["state"]),
+        Field::TaskThreadPid => Member("task_struct", &["thread_pid"]),
+        Field::PidLevel => Member("pid", &["level"]),
+        Field::PidNumbers => Member("pid", &["numbers"]),
+        Field::UpidSize => Size("upid"),
+        Field::StatAnon => Enumerator("NR_ANON_MAPPED"),
+        Field::StatFile => Enumerator("NR_FILE_PAGES"),
+        Field::StatShmem => Enumerator("NR_SHMEM"),
+        Field::StatKernel => Enumerator("MEMCG_KMEM"),
+        Field::StatSlabReclaimable => Enumerator("NR_SLAB_RECLAIMABLE_B"),
+        Field::StatSlabUnreclaimable => Enumerator("NR_SLAB_UNRECLAIMABLE_B"),
+        Field::StatSock => Enumerator("MEMCG_SOCK"),
+        Field::StatInactiveFile => Enumerator("NR_INACTIVE_FILE"),
+        Field::StatActiveFile => Enumerator("NR_ACTIVE_FILE"),
+        Field::StatUnevictable => Enumerator("NR_UNEVICTABLE"),
+        Field::StatFileDirty => Enumerator("NR_FILE_DIRTY"),
+        Field::StatFileWriteback => Enumerator("NR_WRITEBACK"),
     }
 }

@@ -41,6 +41,8 @@ pub struct Summary {
     pub tracepoints: BTreeMap<String, Vec<String>>,
     /// The values that were found.
     pub offsets: BTreeMap<Field, u32>,
+    /// The counters of `memory.stat` are found through a table of the kernel's.
+    pub stats_have_a_table: bool,
 }
 
 impl Summary {

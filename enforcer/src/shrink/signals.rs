@@ -44,6 +44,8 @@ impl Interpreter {
                 Event::CgroupLife(life) => self.life(life),
                 // A shrink's own programs guard nothing.
                 Event::Judged(_) => None,
+                // Its victims were told one by one.
+                Event::OomEnd(_) => None,
             },
         }
     }

@@ -14,7 +14,8 @@ fn life(events: &[Event], id: u64) -> Vec<CgroupLife> {
         | Event::ReclaimEnd(_)
         | Event::LimitWrite(_)
         | Event::CgroupLife(_)
-        | Event::Judged(_) => None,
+        | Event::Judged(_)
+        | Event::OomEnd(_) => None,
     };
     events.iter().filter_map(of_it).collect()
 }

@@ -16,7 +16,8 @@ fn writes(events: &[Event], cgroup: &Scratch) -> Vec<LimitWrite> {
         | Event::ReclaimEnd(_)
         | Event::LimitWrite(_)
         | Event::CgroupLife(_)
-        | Event::Judged(_) => None,
+        | Event::Judged(_)
+        | Event::OomEnd(_) => None,
     };
     events.iter().filter_map(of_it).collect()
 }
@@ -120,7 +121,8 @@ pub(super) fn kills_inside() {
             | Event::ReclaimEnd(_)
             | Event::LimitWrite(_)
             | Event::CgroupLife(_)
-            | Event::Judged(_) => None,
+            | Event::Judged(_)
+            | Event::OomEnd(_) => None,
         })
     });
     assert!(begin.at_ns < kill.at_ns && kill.at_ns < end.at_ns, "the kill falls into the write");

@@ -28,7 +28,8 @@ fn kills(events: &[Event], cgroup: &Scratch) -> Vec<OomKill> {
         | Event::ReclaimEnd(_)
         | Event::LimitWrite(_)
         | Event::CgroupLife(_)
-        | Event::Judged(_) => None,
+        | Event::Judged(_)
+        | Event::OomEnd(_) => None,
     };
     events.iter().filter_map(in_it).collect()
 }

@@ -16,7 +16,11 @@ fn all(events: &[Event]) -> Vec<Reclaim> {
     let reclaim = |event: &Event| match event {
         Event::ReclaimBegin(begin) => Some(Reclaim::Begin(*begin)),
         Event::ReclaimEnd(end) => Some(Reclaim::End(*end)),
-        Event::OomKill(_) | Event::LimitWrite(_) | Event::CgroupLife(_) | Event::Judged(_) => None,
+        Event::OomKill(_)
+        | Event::LimitWrite(_)
+        | Event::CgroupLife(_)
+        | Event::Judged(_)
+        | Event::OomEnd(_) => None,
     };
     events.iter().filter_map(reclaim).collect()
 }
