@@ -376,3 +376,26 @@ fn real_readings_are_rehearsed() {
     assert_eq!(answer.code, 64);
     assert!(answer.err.contains("the trace is too short: it covers "), "{}", answer.err);
 }
+
+#[test]
+fn oom_records_that_are_not_there_are_said_to_be_missing() {
+    let dir = scratch("oom-none");
+    let answer = enforcer([OsStr::new("oom"), OsStr::new("--store"), dir.join("none").as_os_str()]);
+    assert_eq!(answer.code, 1, "{}", answer.err);
+    assert!(answer.err.contains("enforcer oom record makes it"), "{}", answer.err);
+    let empty = enforcer([OsStr::new("oom"), OsStr::new("--store"), dir.as_os_str()]);
+    assert_eq!((empty.code, empty.out.as_str()), (0, "no OOM was recorded\n"), "{}", empty.err);
+    wrong(&["oom", "--since", "5"], "the unit is missing");
+    wrong(&["oom", "--follow", "record"], "cannot be used with");
+}
+
+#[test]
+fn what_is_no_oom_record_is_noted_and_escaped() {
+    let dir = scratch("oom-stranger").join("a\u{1b}[2J");
+    std::fs::create_dir(&dir).expect("a folder");
+    std::fs::write(dir.join("0000000000000001.seg"), "not one of ours").expect("writes");
+    let answer = enforcer([OsStr::new("oom"), OsStr::new("--store"), dir.as_os_str()]);
+    assert_eq!((answer.code, answer.out.as_str()), (0, "no OOM was recorded\n"));
+    assert!(answer.err.contains("0000000000000001.seg was not read: it does not begin"), "{}", answer.err);
+    assert!(!answer.err.contains('\u{1b}'), "{:?}", answer.err);
+}

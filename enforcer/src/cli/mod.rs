@@ -10,6 +10,7 @@ mod floor;
 mod guard;
 mod json;
 mod man;
+mod oom;
 mod options;
 mod record;
 mod recover;
@@ -41,6 +42,7 @@ enum Command {
     Record(record::Options),
     Replay(replay::Options),
     Recover(recover::Options),
+    Oom(oom::Options),
     Completions(completions::Options),
     Man(man::Options),
 }
@@ -81,15 +83,17 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Recover(options) => recover::run(&options),
+        Command::Oom(options) => oom::run(&options),
         Command::Completions(options) => completions::run(&options),
         Command::Man(options) => man::run(&options),
     }
 }
 
-/// Prints on standard output. A reader that has gone is no reason to fail, and none to panic.
-fn print(text: &str) {
+/// Prints on standard output. A reader that has gone is no reason to fail, and none to panic: it gives back
+/// whether one is there.
+fn print(text: &str) -> bool {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
 /// The whole command line as clap knows it: for completions and man pages.

@@ -8,6 +8,7 @@ mod cgroup;
 mod cli;
 mod guard;
 mod guest;
+mod oom;
 mod probe;
 mod process;
 mod shrink;
@@ -29,6 +30,7 @@ fn main() {
     cases.extend(cgroup::cases());
     cases.extend(probe::cases());
     cases.extend(guard::cases());
+    cases.extend(oom::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());
     case::run(cases, smoke);

@@ -16,7 +16,9 @@ use life::Life;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let (name, args) = match Args::parse(std::env::args().skip(1)) {
+    // Its own name may be anything, and is nobody's concern here.
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let (name, args) = match Args::parse(words) {
         Ok(parsed) => parsed,
         Err(usage) => return refuse(&usage),
     };
