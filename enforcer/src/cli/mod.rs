@@ -89,9 +89,13 @@ fn run(command: Command) -> Result<Exit, Failure> {
     }
 }
 
-/// Prints on standard output. A reader that has gone is no reason to fail, and none to panic: it gives back
-/// whether one is there.
-fn print(text: &str) -> bool {
+/// Prints on standard output. A reader that has gone is no reason to fail, and none to panic.
+fn print(text: &str) {
+    printed(text);
+}
+
+/// As [`print`]; false where nobody reads any more.
+fn printed(text: &str) -> bool {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }

@@ -172,7 +172,8 @@ fn judged(event: Event) -> Option<Judged> {
         | Event::ReclaimBegin(_)
         | Event::ReclaimEnd(_)
         | Event::LimitWrite(_)
-        | Event::CgroupLife(_) => None,
+        | Event::CgroupLife(_)
+        | Event::OomEnd(_) => None,
     }
 }
 

@@ -220,7 +220,7 @@ impl State {
             }
             Event::LimitWrite(write) => self.writes.told(write, || look::is_ours(write.writer.tgid)),
             Event::CgroupLife(life) => self.inventory.told(life),
-            Event::ReclaimBegin(_) | Event::ReclaimEnd(_) => {}
+            Event::ReclaimBegin(_) | Event::ReclaimEnd(_) | Event::Judged(_) => {}
         }
     }
 

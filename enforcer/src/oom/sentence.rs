@@ -1,11 +1,7 @@
 //! What a person can do about an OOM, in one sentence. No I/O.
 
 use super::record::{CgroupName, OomRecord, Owner, WriteBefore};
-use crate::{
-    duration,
-    names::{Place, Role},
-    quantity::approximate,
-};
+use crate::names::{Place, Role};
 use enforcer_gate::{Bytes, CgroupId, Limit, Micros};
 
 /// A cgroup that is younger than this was starting up.
@@ -49,8 +45,7 @@ fn by_cgroup(record: &OomRecord, id: CgroupId, usage: Bytes, limit: Limit) -> St
             return format!(
                 "{who} wrote {} to memory.max of the {what} while {} were in use, and the kernel killed to make \
                  that true: reclaim first, as enforcer shrink does",
-                write.asked,
-                approximate(usage)
+                write.asked, usage
             );
         }
         // The first limit of a new cgroup lowers nothing.
@@ -61,7 +56,7 @@ fn by_cgroup(record: &OomRecord, id: CgroupId, usage: Bytes, limit: Limit) -> St
                  enforcer shrink",
                 size(write.old),
                 size(write.new.unwrap_or(Limit::Max)),
-                duration::approximate(write.before_us)
+                write.before_us
             );
         }
     }
@@ -81,7 +76,7 @@ fn by_cgroup(record: &OomRecord, id: CgroupId, usage: Bytes, limit: Limit) -> St
     format!(
         "the {what}'s own limit of {} was hit with {} in use{most}: raise it, or find what grew",
         size(limit),
-        approximate(usage)
+        usage
     )
 }
 
@@ -99,7 +94,7 @@ fn inside(record: &OomRecord, owner: CgroupId, limit: Limit) -> Option<(CgroupId
 }
 
 /// What most of the memory was, where one kind was more than half of it.
-fn most(record: &OomRecord) -> Option<(&'static str, String)> {
+fn most(record: &OomRecord) -> Option<(&'static str, Bytes)> {
     let terms = &record.stat.as_ref()?.terms;
     let of = |term: &str| terms.get(term).copied().unwrap_or(Bytes::ZERO);
     let Owner::Cgroup { usage, .. } = record.owner else { return None };
@@ -111,7 +106,7 @@ fn most(record: &OomRecord) -> Option<(&'static str, String)> {
         ("file pages not yet written", of("file_dirty").saturating_add(of("file_writeback"))),
     ];
     let (term, bytes) = kinds.into_iter().max_by_key(|(_, bytes)| *bytes)?;
-    (bytes.scaled(2, 1) > usage).then(|| (term, approximate(bytes)))
+    (bytes.scaled(2, 1) > usage).then_some((term, bytes))
 }
 
 /// Who fell and who did not.
@@ -138,7 +133,7 @@ fn extent(record: &OomRecord) -> Option<String> {
 fn start_up(record: &OomRecord) -> Option<String> {
     let id = record.victims.first()?.task.cgroup?;
     let age = age(record, id).filter(|age| *age < START_UP)?;
-    Some(format!("it was {} old", duration::approximate(age)))
+    Some(format!("it was {age} old"))
 }
 
 fn age(record: &OomRecord, id: CgroupId) -> Option<Micros> {
@@ -156,7 +151,7 @@ fn word(record: &OomRecord, id: CgroupId) -> &'static str {
 /// `175Mi`, or `no limit`.
 fn size(limit: Limit) -> String {
     match limit {
-        Limit::Bytes(bytes) => approximate(bytes),
+        Limit::Bytes(bytes) => bytes.to_string(),
         Limit::Max => "no limit".into(),
     }
 }

@@ -42,10 +42,8 @@ impl Interpreter {
                     .then_some(Signal::ReclaimEnd { reclaimed: end.reclaimed, took: end.took() }),
                 Event::LimitWrite(write) => self.write(write),
                 Event::CgroupLife(life) => self.life(life),
-                // A shrink's own programs guard nothing.
-                Event::Judged(_) => None,
-                // Its victims were told one by one.
-                Event::OomEnd(_) => None,
+                // A shrink's own programs guard nothing; the victims of an OOM were told one by one.
+                Event::Judged(_) | Event::OomEnd(_) => None,
             },
         }
     }

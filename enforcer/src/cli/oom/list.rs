@@ -37,7 +37,7 @@ pub(super) fn run(options: &ListOptions) -> Result<Exit, Failure> {
         loop {
             let record = follower.next_record().map_err(|error| fail(&error))?;
             if let Some(stored) = wanted(&record, &filter)
-                && !cli::print(&line(&stored, options.json))
+                && !cli::printed(&line(&stored, options.json))
             {
                 // Whoever read this has gone.
                 return Ok(Exit::Done);
@@ -49,7 +49,7 @@ pub(super) fn run(options: &ListOptions) -> Result<Exit, Failure> {
     while let Some(record) = reader.next_record().map_err(|error| fail(&error))? {
         let Some(stored) = wanted(&record, &filter) else { continue };
         if options.json {
-            if !cli::print(&json::line(&stored)) {
+            if !cli::printed(&json::line(&stored)) {
                 return Ok(Exit::Done);
             }
         } else {

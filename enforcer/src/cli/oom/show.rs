@@ -4,10 +4,9 @@ use crate::{
     cli::json,
     names::Place,
     oom::{Began, CgroupName, Lost, OomRecord, Owner, Stored},
-    quantity::approximate,
     utc::utc,
 };
-use enforcer_gate::{CgroupId, Limit};
+use enforcer_gate::CgroupId;
 use std::fmt::Write as _;
 
 /// Columns of a row.
@@ -40,7 +39,7 @@ pub(super) fn log_line(stored: &Stored) -> String {
             line.text("limit_of", &owner_text(record));
             if let Owner::Cgroup { id, usage, limit, .. } = &record.owner {
                 line.number("cgroup_id", id.get());
-                line.text("limit", &limit.to_string());
+                line.text("limit", &limit.raw().to_string());
                 line.number("usage", usage.get());
             }
             line.text("cgroup", owner.and_then(|owner| owner.path.as_deref()).unwrap_or_default());
@@ -99,11 +98,10 @@ fn oom(record: &OomRecord) -> [String; COLUMNS] {
         None => format!("{more} unknown"),
     };
     let limit = match record.owner {
-        Owner::Cgroup { limit: Limit::Bytes(bytes), .. } => approximate(bytes),
-        Owner::Cgroup { limit: Limit::Max, .. } => "max".into(),
+        Owner::Cgroup { limit, .. } => limit.to_string(),
         Owner::Node | Owner::Unknown => String::new(),
     };
-    let rss = first.map(|first| approximate(first.rss())).unwrap_or_default();
+    let rss = first.map(|first| first.rss().to_string()).unwrap_or_default();
     [utc(record.wall_us), victim, rss, owner_text(record), limit, record.says.clone()]
 }
 
