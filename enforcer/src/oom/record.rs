@@ -235,7 +235,8 @@ pub struct Began {
 pub struct Lost {
     /// When it was noticed: microseconds since 1970.
     pub wall_us: u64,
-    /// The kernel's records that had no room, by kind; since the last such record.
+    /// The kernel's records that had no room, by kind; cgroups (`known_cgroup`) and writes (`kept_write`) that the
+    /// recorder had no room for. Since the last such record.
     pub dropped: BTreeMap<String, u64>,
     /// OOM records that could not be stored since then.
     pub unstored: u64,

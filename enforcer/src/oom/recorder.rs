@@ -12,12 +12,18 @@ use super::{
 };
 use crate::{
     cgroup::{CgroupError, Mount, shown},
-    probe::{Event, HookStatus, Kind, LimitKind, Need, Probe, ProbeError, ProbeOptions},
+    probe::{Event, HookStatus, Kind, LimitKind, Need, Probe, ProbeError, ProbeOptions, Program},
     store::{Bounds, StoreError, Writer},
 };
 use enforcer_gate::Micros;
 use nix::time::{ClockId, clock_gettime};
-use std::{collections::BTreeMap, future::Future, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 /// What the recorder wants to be told by the kernel.
 const NEEDS: [Need; 9] = [
@@ -43,6 +49,8 @@ pub struct RecorderOptions {
     pub writes: Micros,
     /// Bytes of the kernel programs' ring buffer.
     pub ring_bytes: u32,
+    /// Kernel programs that are not to be used, as if the kernel refused them.
+    pub disabled: BTreeSet<Program>,
 }
 
 impl Default for RecorderOptions {
@@ -52,6 +60,7 @@ impl Default for RecorderOptions {
             bounds: Bounds::default(),
             writes: Micros::from_secs(60),
             ring_bytes: ProbeOptions::default().ring_bytes,
+            disabled: BTreeSet::new(),
         }
     }
 }
@@ -77,7 +86,8 @@ pub enum RecordError {
 pub struct Recorder {
     probe: Probe,
     state: State,
-    dropped: BTreeMap<Kind, u64>,
+    /// What was lost up to the last note of it.
+    lost: BTreeMap<String, u64>,
 }
 
 /// Everything but the kernel programs.
@@ -101,6 +111,7 @@ impl Recorder {
         let probe = Probe::load(&ProbeOptions {
             ring_bytes: options.ring_bytes,
             keep_past: true,
+            disabled: options.disabled.clone(),
             ..ProbeOptions::only(NEEDS)
         })?;
         let is_told = |need| probe.hooks().iter().any(|hook| hook.need == need && hook.in_use.is_some());
@@ -132,7 +143,7 @@ impl Recorder {
         let began = Stored::Began(began);
         state.append(&began)?;
         state.writer.sync()?;
-        Ok((Self { probe, state, dropped: BTreeMap::new() }, began))
+        Ok((Self { probe, state, lost: BTreeMap::new() }, began))
     }
 
     /// Records until `stop` is done, then takes what is left in the kernel's buffer. `each` is handed every
@@ -177,24 +188,27 @@ impl Recorder {
             state.finish(&finished, &mut *each);
         }
         // A record is dropped only while the buffer is full, so what was dropped before the last look is seen now.
-        let drops = self.probe.drops()?;
-        let before = |kind: &Kind| self.dropped.get(kind).copied().unwrap_or(0);
-        let new: BTreeMap<String, u64> = drops
+        let mut lost: BTreeMap<String, u64> =
+            self.probe.drops()?.into_iter().map(|(kind, count)| (kind.name().to_owned(), count)).collect();
+        let before = |what: &str| self.lost.get(what).copied().unwrap_or(0);
+        if lost.get(Kind::CgroupLife.name()).is_some_and(|count| *count > before(Kind::CgroupLife.name())) {
+            look::walk(&self.state.mount, &mut self.state.inventory);
+        }
+        lost.insert("known_cgroup".into(), self.state.inventory.surplus());
+        lost.insert("kept_write".into(), self.state.writes.forgotten());
+        let new: BTreeMap<String, u64> = lost
             .iter()
-            .filter(|(kind, count)| **count > before(kind))
-            .map(|(kind, count)| (kind.name().to_owned(), count - before(kind)))
+            .filter(|(what, count)| **count > before(what))
+            .map(|(what, count)| (what.clone(), count - before(what)))
             .collect();
         if !new.is_empty() || self.state.unstored > 0 {
-            if new.contains_key(Kind::CgroupLife.name()) {
-                look::walk(&self.state.mount, &mut self.state.inventory);
-            }
             let unstored = std::mem::take(&mut self.state.unstored);
-            let lost =
+            let note =
                 Stored::Lost(Lost { wall_us: nanos(ClockId::CLOCK_REALTIME) / 1000, dropped: new, unstored });
-            match self.state.append(&lost) {
+            match self.state.append(&note) {
                 Ok(()) => {
-                    self.dropped = drops;
-                    each(&lost);
+                    self.lost = lost;
+                    each(&note);
                 }
                 // There is no room for it either; it is told with the next one.
                 Err(_) => self.state.unstored = unstored,

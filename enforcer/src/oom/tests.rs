@@ -249,8 +249,13 @@ fn writes_are_kept_for_a_while_and_for_their_cgroup() {
     assert_eq!(told.len(), 8, "bounded");
     assert_eq!(told[0].write.begin_ns, 4999 * SECOND, "newest first");
     assert_eq!(writes.before(5100 * SECOND, &concerned(POD)), [], "all are old by then");
+    assert_eq!(writes.forgotten(), 0, "only what was old");
+    for at in 0..4100 {
+        writes.told(&written(LimitKind::MemoryMax, 5100 * SECOND + at, None, 2, 1), || None);
+    }
+    assert_eq!(writes.forgotten(), 4, "more than are kept");
     writes.told(&written(LimitKind::CpuMax, 5100 * SECOND, None, 2, 1), || panic!("not asked"));
-    assert_eq!(writes.before(5100 * SECOND, &concerned(POD)), []);
+    assert_eq!(writes.before(5100 * SECOND - 1, &concerned(POD)), []);
 }
 
 #[test]

@@ -21,12 +21,13 @@ pub(super) struct Kept {
 pub(super) struct Writes {
     kept: VecDeque<Kept>,
     keep_ns: u64,
+    forgotten: u64,
 }
 
 impl Writes {
     /// Keeps what is not older than this.
     pub(super) fn new(keep_ns: u64) -> Self {
-        Self { kept: VecDeque::new(), keep_ns }
+        Self { kept: VecDeque::new(), keep_ns, forgotten: 0 }
     }
 
     /// A write began or ended. `ours` is asked only where it is news.
@@ -41,12 +42,19 @@ impl Writes {
             kept.write = *write;
             return;
         }
-        while self.kept.len() >= KEPT_MAX
-            || self.kept.front().is_some_and(|oldest| self.is_old(oldest, write.begin_ns))
-        {
+        while self.kept.front().is_some_and(|oldest| self.is_old(oldest, write.begin_ns)) {
             self.kept.pop_front();
         }
+        if self.kept.len() >= KEPT_MAX {
+            self.kept.pop_front();
+            self.forgotten = self.forgotten.saturating_add(1);
+        }
         self.kept.push_back(Kept { write: *write, ours: ours() });
+    }
+
+    /// Writes that were forgotten although they are not old.
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     fn is_old(&self, kept: &Kept, now_ns: u64) -> bool {

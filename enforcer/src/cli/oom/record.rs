@@ -47,6 +47,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         bounds: Bounds { segment_bytes: Bounds::default().segment_bytes.min(total_bytes / 4), total_bytes },
         writes: options.writes,
         ring_bytes: u32::try_from(options.ring.get()).unwrap_or(u32::MAX),
+        ..RecorderOptions::default()
     };
     let io = |error: std::io::Error| Failure::new(Exit::Failed, WHAT, folder, &error, "");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io)?;

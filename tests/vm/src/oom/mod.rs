@@ -1,5 +1,6 @@
 //! The OOM flight recorder on real kills: `enforcer oom record` and `enforcer oom`, as people run them.
 
+mod hooks;
 mod kinds;
 mod loss;
 mod readers;
@@ -25,6 +26,8 @@ pub(crate) fn cases() -> Vec<Case> {
         full("oom::a_full_disk_costs_what_is_counted_and_no_more", loss::full_disk),
         full("oom::on_a_full_disk_the_oldest_make_room", loss::full_disk_makes_room),
         full("oom::there_is_one_recorder_a_store", loss::two_recorders),
+        smoke("oom::without_the_hook_for_ends_silence_ends_an_oom", hooks::without_ends),
+        smoke("oom::with_a_tracepoint_alone_victims_are_told", hooks::tracepoint_alone),
         full("oom::whoever_follows_is_told_at_once", readers::follow),
         full("oom::filters_pick", readers::filters),
     ]
