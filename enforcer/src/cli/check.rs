@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     cgroup::shown,
+    guard::could_stand,
     node::{Facts, Finding, State, judge},
     probe::{HookStatus, Probe, ProbeError, ProbeOptions},
 };
@@ -74,7 +75,7 @@ struct Tried {
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let node = judge(&Facts::gather());
     let (programs, hooks) = match Probe::load(&ProbeOptions::default()) {
-        Ok(probe) => (None, probe.hooks().iter().map(hook).collect()),
+        Ok(probe) => (None, probe.hooks().iter().chain(&could_stand().ok()).map(hook).collect()),
         Err(error) => (Some(refused(&node, &error)), Vec::new()),
     };
     let supported = programs.is_none() && node.iter().all(|finding| finding.state != State::Missing);

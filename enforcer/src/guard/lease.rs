@@ -3,7 +3,7 @@
 use super::GuardError;
 use super::maps::{LEASES, LeaseMap, Plain};
 use enforcer_abi::{Lease, LeaseKey, LimitKind};
-use enforcer_gate::{Bytes, CgroupId, Micros, PAGE_SIZE};
+use enforcer_gate::{Bytes, Certificate, CgroupId, Micros, PAGE_SIZE};
 
 /// What a lease allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,12 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// What the gate's evidence of a moment ago vouches for; `None` where it saw too little for a floor.
+    pub fn from_evidence(evidence: &Certificate, lifetime: Micros) -> Option<Self> {
+        let growth_per_second = evidence.growth_per_second;
+        evidence.safe_minimum.map(|minimum| Self { minimum, growth_per_second, lifetime })
+    }
+
     /// The lease as the kernel program reads it. The minimum is rounded up to whole pages.
     fn lease(self, now_ns: u64) -> Lease {
         Lease {

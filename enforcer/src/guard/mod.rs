@@ -19,7 +19,7 @@ pub use lease::Terms;
 pub use maps::Count;
 
 use crate::node::security_modules;
-use crate::probe::{Event, HookStatus, Judged, Need, Probe, ProbeError, ProbeOptions};
+use crate::probe::{Event, HookStatus, Judged, Need, Probe, ProbeError, ProbeOptions, Tried, verify};
 use aya::maps::MapError;
 use enforcer_abi::{GuardLife, LimitKind};
 use enforcer_gate::CgroupId;
@@ -58,10 +58,8 @@ impl Guard {
     ///
     /// Fails where the kernel would not ask it, or its types lack something that it reads.
     pub fn load(options: GuardOptions) -> Result<Self, GuardError> {
-        if let Some(modules) = security_modules()
-            && !modules.iter().any(|name| name == "bpf")
-        {
-            return Err(GuardError::NoBpfLsm { modules: modules.join(",") });
+        if let Some(error) = not_asked() {
+            return Err(error);
         }
         let mut probe = Probe::load(&ProbeOptions {
             guarded_max: options.guarded_max,
@@ -181,10 +179,24 @@ fn why(status: &HookStatus) -> String {
     status.tried.iter().map(|tried| format!("{}: {}", tried.name, tried.why)).collect::<Vec<_>>().join("; ")
 }
 
-/// Why this kernel does not take the guard's program; `None` where it does. Attaches nothing.
-pub fn why_not_taken() -> Result<Option<String>, ProbeError> {
-    let verified = crate::probe::verify(&ProbeOptions::default(), &[Need::Guard])?;
-    Ok(verified.into_iter().find_map(|one| one.result.err()))
+/// Whether this node could have a guard. Has the verifier look at the program, and attaches nothing.
+pub fn could_stand() -> Result<HookStatus, ProbeError> {
+    let hook = &Need::Guard.hooks()[0];
+    let refused = match not_asked() {
+        Some(error) => Some(error.to_string()),
+        None => {
+            verify(&ProbeOptions::default(), &[Need::Guard])?.into_iter().find_map(|one| one.result.err())
+        }
+    };
+    let tried: Vec<_> = refused.into_iter().map(|why| Tried { name: hook.name, why }).collect();
+    Ok(HookStatus::new(Need::Guard, tried.is_empty().then_some(hook), tried))
+}
+
+/// Why the kernel would not ask the program, as far as that can be known beforehand.
+fn not_asked() -> Option<GuardError> {
+    let modules = security_modules()?;
+    let asks = modules.iter().any(|name| name == "bpf");
+    (!asks).then(|| GuardError::NoBpfLsm { modules: modules.join(",") })
 }
 
 /// Nanoseconds of the clock that the kernel program reads.

@@ -44,9 +44,9 @@ fn pressure() {
 }
 
 /// Where xtask puts a disk with a swap area.
-const SWAP: &str = "/dev/vdb";
+pub(crate) const SWAP: &str = "/dev/vdb";
 
-fn swap_disk() -> Result<(), String> {
+pub(crate) fn swap_disk() -> Result<(), String> {
     file(SWAP)
 }
 

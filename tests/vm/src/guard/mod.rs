@@ -33,6 +33,9 @@ pub(crate) fn cases() -> Vec<Case> {
         smoke("guard::audit_lets_through_and_tells", verdicts::audit),
         smoke("guard::without_a_beat_it_is_disarmed", verdicts::heartbeat),
         smoke("guard::a_lease_allows_what_it_says_for_as_long", verdicts::leases),
+        smoke("guard::what_is_not_known_goes_by_the_lease", verdicts::unavailable_leased),
+        full("guard::a_lease_comes_from_the_gates_evidence", verdicts::evidence),
+        full("guard::two_guards_are_both_asked", verdicts::two_guards),
         smoke("guard::a_cgroup_without_processes_is_exempt", verdicts::empty_cgroups),
         smoke("guard::what_is_made_below_is_guarded_from_birth", verdicts::below),
         smoke("guard::other_files_only_where_asked", verdicts::files),
@@ -51,6 +54,15 @@ pub(crate) fn cases() -> Vec<Case> {
         smoke("guard::status_shows_what_the_kernel_holds", command::shown),
         smoke("guard::an_own_shrink_takes_a_lease", command::own_shrink),
         full("guard::what_can_not_be_guarded_is_named", command::wrong),
+        full("guard::all_of_the_node_can_be_guarded", command::whole_node),
+        full("guard::without_bpf_among_the_modules_it_says_what_to_do", command::no_bpf),
+        full("guard::without_privilege_status_says_what_to_do", command::no_privilege),
+        Case {
+            name: "guard::memory_in_swap_is_not_waited_for",
+            tier: Tier::Full,
+            needs: crate::guest::swap_disk,
+            run: routes::swapped,
+        },
     ]
 }
 

@@ -2,13 +2,15 @@
 
 use super::queued::{aio, io_uring_inline, io_uring_polled, io_uring_worker};
 use super::{Armed, MIB, Tenant};
+use crate::guest::SWAP;
 use enforcer::guard::{GuardMode, Reason, Source, Verdict};
 use enforcer::probe::Judged;
 use enforcer_gate::{Bytes, Limit};
-use enforcer_vm_tests::scratch::Scratch;
+use enforcer_vm_tests::scratch::{Scratch, Swap};
 use std::fs::File;
 use std::io::Error;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
 
 /// Under what the tenant uses.
 pub(super) const LOW: &[u8] = b"16M\n";
@@ -182,6 +184,43 @@ fn has_value(source: Source) -> bool {
 /// Kernels may be built without AIO, `io_uring` or 32-bit calls.
 fn is_missing(errno: i32) -> bool {
     errno == libc::ENOSYS || errno == libc::EPERM
+}
+
+/// Whether a page of this process is there without a fault (bit 63 of its entry in `/proc/self/pagemap`).
+fn is_mapped(address: u64) -> bool {
+    let mut entry = [0; 8];
+    let pagemap = File::open("/proc/self/pagemap").expect("open the page map");
+    pagemap.read_exact_at(&mut entry, address / 4096 * 8).expect("read the page map");
+    u64::from_le_bytes(entry) >> 63 == 1
+}
+
+/// The writer's buffer was swapped out: the guard may not wait for it.
+pub(super) fn swapped() {
+    let _swap = Swap::on(SWAP);
+    let tenant = Tenant::new("swapped");
+    let mut armed = Armed::over(&tenant.cgroup, GuardMode::Enforce);
+    let file = open(&tenant.cgroup);
+    // SAFETY: a new mapping, filled, pushed out, written from, and taken away again.
+    let errno = unsafe {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let page = libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0);
+        assert_ne!(page, libc::MAP_FAILED, "map a page");
+        std::ptr::copy_nonoverlapping(LOW.as_ptr(), page.cast(), LOW.len());
+        let began = std::time::Instant::now();
+        while is_mapped(page as u64) {
+            assert!(began.elapsed().as_secs() < 60, "the page is not pushed out");
+            assert_eq!(libc::madvise(page, 4096, libc::MADV_PAGEOUT), 0, "push it out");
+        }
+        let result = errno(libc::write(file.as_raw_fd(), page, LOW.len()));
+        libc::munmap(page, 4096);
+        result
+    };
+    let judged = armed.one("a write from swap");
+    assert_eq!(
+        (errno, judged.reason, judged.source),
+        (libc::EBUSY, Reason::Unavailable, Source::NotResident)
+    );
 }
 
 pub(super) fn every_route() {
