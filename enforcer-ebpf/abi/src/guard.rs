@@ -213,7 +213,7 @@ numbered! {
 
 impl Source {
     /// Most bytes of a value that are read; a longer one counts as not to be had.
-    pub const VALUE_MAX: usize = 127;
+    pub const VALUE_MAX: usize = 63;
     /// Most pieces of a value that are joined.
     pub const PIECES_MAX: usize = 8;
 }

@@ -2,15 +2,15 @@
 
 use crate::cost::measured;
 use crate::kernel::{Ptr, current, fill_current, follow, load, number, peek};
-use crate::maps::{EMPTY, GUARD_COUNTS, GUARD_LIFE, GUARDED, LEASES, SCRATCH, Scratch, add, send};
-use crate::written::{Written, written};
+use crate::maps::{EMPTY, GUARD_COUNTS, GUARD_LIFE, GUARDED, LEASES, SCRATCH, Scratch, add, dropped, send};
+use crate::written::look;
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 use aya_ebpf::macros::lsm;
 use aya_ebpf::programs::LsmContext;
 use enforcer_abi::{
-    ASKED_LEN, Asked, Facts, Field, GuardMode, GuardVerdict, Guarded, Kind, LeaseKey, LimitKind, Program,
-    Reason, Source, Text, Verdict,
+    ASKED_LEN, Facts, Field, GuardMode, GuardVerdict, Guarded, Kind, Lease, LeaseKey, LimitKind, Program,
+    Reason, Text, Verdict,
 };
 
 /// `MAY_WRITE` of the hook's mask: a define, so not in the kernel's type information.
@@ -20,28 +20,32 @@ const CGROUP2: u64 = 0x6367_7270;
 /// How far up the tree an entry is looked for.
 const LEVELS_MAX: u32 = 16;
 
-/// A file's name as words, the NUL behind it included.
-type Name = [u64; 3];
-
-const fn name(text: &str) -> Name {
-    let (text, mut bytes) = (text.as_bytes(), [0_u8; 24]);
-    let mut at = 0;
-    while at < text.len() {
-        bytes[at] = text[at];
-        at += 1;
-    }
-    let mut words = [0; 3];
-    let mut at = 0;
-    while at < 24 {
-        words[at / 8] |= (bytes[at] as u64) << (at % 8 * 8);
-        at += 1;
-    }
-    words
+/// A guarded file by the length of its name, the NUL behind it included.
+#[derive(Clone, Copy)]
+struct File {
+    /// [`LimitKind`]; 0 where no guarded file has a name so long.
+    kind: u64,
+    name: [u64; 3],
 }
 
-const MAX: Name = name(LimitKind::MemoryMax.name());
-const HIGH: Name = name(LimitKind::MemoryHigh.name());
-const SWAP: Name = name(LimitKind::SwapMax.name());
+/// A table, so that the verifier goes on from here once and not once for each file.
+static FILES: [File; 32] = {
+    let mut files = [File { kind: 0, name: [0; 3] }; 32];
+    let kinds = [LimitKind::MemoryMax, LimitKind::MemoryHigh, LimitKind::SwapMax];
+    let mut index = 0;
+    while index < kinds.len() {
+        let text = kinds[index].name().as_bytes();
+        let file = &mut files[text.len() + 1];
+        file.kind = kinds[index] as u64;
+        let mut at = 0;
+        while at < text.len() {
+            file.name[at / 8] |= (text[at] as u64) << (at % 8 * 8);
+            at += 1;
+        }
+        index += 1;
+    }
+    files
+};
 
 /// Runs for every read and write of the node: what is no write of cgroup v2 leaves after three loads.
 #[lsm(hook = "file_permission")]
@@ -59,64 +63,68 @@ fn guard_write(ctx: LsmContext) -> i32 {
         return 0;
     }
     let kn = follow(inode, Field::InodePrivate);
-    let Some(limit) = limit_file(follow(kn, Field::KnName)) else { return 0 };
+    let kind = guarded_file(follow(kn, Field::KnName));
+    if kind == 0 {
+        return 0;
+    }
     let folder = follow(kn, Field::KnParent);
-    let Some(guarded) = guarded(folder, limit) else { return 0 };
+    let id = covered_by(folder);
+    // SAFETY: the value is copied at once.
+    let Some(guarded) = unsafe { GUARDED.get(&id) }.copied() else { return 0 };
+    if guarded.what & 1 << (kind & 7) == 0 || guarded.mode == GuardMode::Off as u32 {
+        return 0;
+    }
     let mut denied = 0_u32;
-    measured(Program::GuardWrite, || denied = u32::from(judge(file, folder, limit, guarded)));
+    measured(Program::GuardWrite, || denied = u32::from(judge(file, folder, kind, guarded)));
     // A constant on either way: the verifier wants to see that it is an errno.
     if core::hint::black_box(denied) != 0 { -16 } else { 0 }
 }
 
-/// Which of the guarded files it is.
+/// The number of the guarded file that has this name; 0 for none.
 #[inline(always)]
-fn limit_file(from: Ptr) -> Option<LimitKind> {
-    let mut found: Name = [0; 3];
+fn guarded_file(from: Ptr) -> u32 {
+    let mut found = [0_u64; 3];
     if from.is_null() {
-        return None;
+        return 0;
     }
     // SAFETY: the helper takes any address and fails on a bad one; it writes at most so many bytes.
     let len = unsafe { bpf_probe_read_kernel_str((&raw mut found).cast(), 24, from.cast()) };
-    let is = |name: Name| found[0] == name[0] && found[1] == name[1] && found[2] == name[2];
-    match len {
-        11 if is(MAX) => Some(LimitKind::MemoryMax),
-        12 if is(HIGH) => Some(LimitKind::MemoryHigh),
-        16 if is(SWAP) => Some(LimitKind::SwapMax),
-        _ => None,
-    }
+    let file = &FILES[len as usize & 31];
+    let differs = found[0] ^ file.name[0] | found[1] ^ file.name[1] | found[2] ^ file.name[2];
+    if differs == 0 { file.kind as u32 } else { 0 }
 }
 
-/// The nearest entry up the tree, where it guards this file.
-#[inline(always)]
-fn guarded(folder: Ptr, file: LimitKind) -> Option<Guarded> {
+/// Which cgroup's entry is the nearest up the tree; 0 for none. A number, so that the verifier goes on from here but
+/// once, whatever the level.
+#[inline(never)]
+fn covered_by(folder: Ptr) -> u64 {
     let mut at = folder;
     let mut wanted = Guarded::SELF;
     for _ in 0..LEVELS_MAX {
-        if at.is_null() {
-            return None;
-        }
+        let id = number(at, Field::KnId);
         // SAFETY: the value is copied at once.
-        if let Some(found) = unsafe { GUARDED.get(&number(at, Field::KnId)) }.copied()
-            && found.what & wanted != 0
-        {
-            let guards = found.what & Guarded::bit(file) != 0 && found.mode != GuardMode::Off as u32;
-            return guards.then_some(found);
+        if unsafe { GUARDED.get(&id) }.is_some_and(|found| found.what & wanted != 0) {
+            return id;
         }
         wanted = Guarded::BELOW;
         at = follow(at, Field::KnParent);
+        if at.is_null() {
+            break;
+        }
     }
-    None
+    0
 }
 
 /// Usage and limit of one file, by where the memory controller keeps them.
 #[inline(always)]
-fn counters(memcg: Ptr, file: LimitKind) -> Option<(u64, u64)> {
-    let (usage, limit) = match file {
-        LimitKind::SwapMax => (Field::MemcgSwapUsage, Field::MemcgSwapMax),
-        LimitKind::MemoryHigh => (Field::MemcgUsage, Field::MemcgHigh),
-        _ => (Field::MemcgUsage, Field::MemcgMax),
-    };
-    Some((load(memcg, usage)?, load(memcg, limit)?))
+fn counters(memcg: Ptr, kind: u32) -> Option<(u64, u64)> {
+    const SWAP: u32 = LimitKind::SwapMax as u32;
+    const HIGH: u32 = LimitKind::MemoryHigh as u32;
+    match kind {
+        SWAP => Some((load(memcg, Field::MemcgSwapUsage)?, load(memcg, Field::MemcgSwapMax)?)),
+        HIGH => Some((load(memcg, Field::MemcgUsage)?, load(memcg, Field::MemcgHigh)?)),
+        _ => Some((load(memcg, Field::MemcgUsage)?, load(memcg, Field::MemcgMax)?)),
+    }
 }
 
 /// Whether a process lives in the cgroup or below it.
@@ -130,80 +138,105 @@ fn is_populated(cgroup: Ptr) -> Option<bool> {
 
 /// Whether the write is to be refused.
 #[inline(always)]
-fn judge(file: Ptr, folder: Ptr, limit: LimitKind, guarded: Guarded) -> bool {
+fn judge(file: Ptr, folder: Ptr, kind: u32, guarded: Guarded) -> bool {
     let thread = current();
     let scratch = match SCRATCH.insert(&thread, &EMPTY, 0) {
         Ok(()) => SCRATCH.get_ptr_mut(&thread),
         Err(_) => None,
     };
-    let written = match scratch {
-        Some(scratch) => written(file, scratch),
-        None => Written { asked: None, source: Source::NoRoom, syscall: 0 },
+    let Some(scratch) = scratch else {
+        // Too many writes at once: the value can't be had, nor could more be told of it.
+        dropped(Kind::GuardVerdict);
+        // SAFETY: the helper takes no argument.
+        let verdict = Verdict::of(Reason::Unavailable, guarded.mode, is_armed(unsafe { bpf_ktime_get_ns() }));
+        count(verdict, Reason::Unavailable);
+        return verdict as u32 == Verdict::Denied as u32;
     };
-    let denied = answer(folder, limit, guarded, &written, scratch);
+    look(file, scratch);
+    let denied = answer(folder, kind, guarded, scratch);
     let _ = SCRATCH.remove(&thread);
     denied
 }
 
+#[inline(always)]
+fn is_armed(now: u64) -> bool {
+    GUARD_LIFE.get(0).is_some_and(|life| life.is_armed(now))
+}
+
+#[inline(always)]
+fn count(verdict: Verdict, reason: Reason) {
+    if let Some(counter) = GUARD_COUNTS.get_ptr_mut(verdict.slot(reason)) {
+        add(counter, 1);
+    }
+}
+
+/// Why what is written is safe or not.
+#[inline(always)]
+fn reason(
+    cgroup: Ptr,
+    figures: Option<(u64, u64)>,
+    margin: u64,
+    lease: Option<Lease>,
+    scratch: *mut Scratch,
+    now: u64,
+) -> Reason {
+    // SAFETY: a map value; nobody else uses this thread's.
+    let (asked, pages) = unsafe {
+        ((&raw const (*scratch).asked).read_volatile(), (&raw const (*scratch).pages).read_volatile())
+    };
+    if asked == 1 {
+        return Reason::NoValue;
+    }
+    let (Some((usage, limit)), Some(populated)) = (figures, is_populated(cgroup)) else {
+        return Reason::Blind;
+    };
+    let asked = if asked == 0 { None } else { Some(pages) };
+    Facts { asked, limit, usage, margin, populated, lease }.judge(now)
+}
+
 /// Judges what is written, counts it, and tells of it where it is more than plainly safe.
 #[inline(always)]
-fn answer(
-    folder: Ptr,
-    limit_kind: LimitKind,
-    guarded: Guarded,
-    written: &Written,
-    scratch: Option<*mut Scratch>,
-) -> bool {
+fn answer(folder: Ptr, kind: u32, guarded: Guarded, scratch: *mut Scratch) -> bool {
     let cgroup = follow(folder, Field::KnPriv);
     let id = number(folder, Field::KnId);
     // SAFETY: the helper takes no argument.
     let now = unsafe { bpf_ktime_get_ns() };
     // SAFETY: the value is copied at once.
-    let lease = unsafe { LEASES.get(&LeaseKey { cgroup: id, file: limit_kind as u64 }) }.copied();
-    let counters = counters(follow(cgroup, Field::CgroupMemoryCss), limit_kind);
-    let (usage, limit) = counters.unwrap_or((0, 0));
-    let reason = match (written.asked, counters, is_populated(cgroup)) {
-        (Some(Asked::Refused), _, _) => Reason::NoValue,
-        (_, None, _) | (_, _, None) => Reason::Blind,
-        (asked, Some(_), Some(populated)) => {
-            let asked = match asked {
-                Some(Asked::Pages(pages)) => Some(pages),
-                _ => None,
-            };
-            Facts { asked, limit, usage, margin: guarded.margin, populated, lease }.judge(now)
-        }
+    let lease = unsafe { LEASES.get(&LeaseKey { cgroup: id, file: u64::from(kind) }) }.copied();
+    let figures = counters(follow(cgroup, Field::CgroupMemoryCss), kind);
+    // SAFETY: map values that nobody else uses. They are written as what they are read as.
+    let (reason, verdict) = unsafe {
+        let (to_reason, to_verdict) = (&raw mut (*scratch).reason, &raw mut (*scratch).verdict);
+        to_reason.write_volatile(reason(cgroup, figures, guarded.margin, lease, scratch, now));
+        let reason = to_reason.read_volatile();
+        to_verdict.write_volatile(Verdict::of(reason, guarded.mode, is_armed(now)));
+        (reason, to_verdict.read_volatile())
     };
-    let armed = GUARD_LIFE.get(0).is_some_and(|life| life.is_armed(now));
-    let verdict = Verdict::of(reason, guarded.mode, armed);
-    if let Some(counter) = GUARD_COUNTS.get_ptr_mut(verdict.slot(reason)) {
-        add(counter, 1);
-    }
+    count(verdict, reason);
     // What is plainly safe is only counted.
     if !matches!(reason, Reason::NotLower | Reason::AboveUsage | Reason::Empty) {
         send(Kind::GuardVerdict, now, |record: &mut GuardVerdict| {
             record.cgroup = id;
             fill_current(&mut record.writer);
-            record.asked = match written.asked {
-                Some(Asked::Pages(pages)) => pages,
-                _ => 0,
-            };
-            record.limit = limit;
-            record.usage = usage;
+            if let Some((usage, limit)) = figures {
+                record.usage = usage;
+                record.limit = limit;
+            }
             record.margin = guarded.margin;
             if let Some(lease) = lease {
                 record.lease_minimum = lease.minimum_at(now).unwrap_or(0);
                 record.lease_expires_ns = lease.expires_ns;
             }
-            record.syscall = written.syscall;
-            record.file = limit_kind as u32;
+            record.file = kind;
             record.mode = guarded.mode;
             record.verdict = verdict as u32;
             record.reason = reason as u32;
-            record.source = written.source as u32;
-            if let Some(scratch) = scratch {
-                // SAFETY: a map value, aligned to 8; nobody else uses this thread's.
-                record.text =
-                    unsafe { (&raw const (*scratch).bytes).cast::<Text<ASKED_LEN>>().read_volatile() };
+            // SAFETY: a map value, aligned to 8; nobody else uses this thread's.
+            unsafe {
+                record.asked = (&raw const (*scratch).pages).read_volatile();
+                record.syscall = (&raw const (*scratch).syscall).read_volatile();
+                record.source = (&raw const (*scratch).source).read_volatile() as u32;
+                record.text = (&raw const (*scratch).bytes).cast::<Text<ASKED_LEN>>().read_volatile();
             }
         });
     }

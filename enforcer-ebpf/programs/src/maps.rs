@@ -4,7 +4,7 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf};
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
 use enforcer_abi::{
-    Cost, GuardLife, Guarded, Header, Kind, Lease, LeaseKey, LimitParser, Past, Program, Verdict,
+    Cost, GuardLife, Guarded, Header, Kind, Lease, LeaseKey, LimitParser, Past, Program, Reason, Source, Verdict,
 };
 
 /// All records. The loader sets the size.
@@ -58,19 +58,36 @@ pub static GUARD_LIFE: Array<GuardLife> = Array::with_max_entries(1, 0);
 #[map]
 pub static GUARD_COUNTS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Verdict::COUNTS, 0);
 
-/// What a thread is about to write to a guarded file.
+/// What a thread is about to write to a guarded file, and what the guard makes of it. What is found out on one of many
+/// ways is kept here and read back: to the verifier it is then one unknown, and it goes on once and not once a way.
 #[repr(C)]
 pub struct Scratch {
     pub parser: LimitParser,
-    pub bytes: [u8; 256],
+    pub bytes: [u8; 128],
+    pub syscall: u64,
+    pub pages: u64,
+    /// What `pages` is: 0 for not to be had, 1 for a value that the kernel refuses, 2 for the limit asked for.
+    pub asked: u32,
+    pub source: Source,
+    pub reason: Reason,
+    pub verdict: Verdict,
 }
 
 /// A parser at its begin, and no bytes. A static, for a constant would be built on the stack.
-pub static EMPTY: Scratch = Scratch { parser: LimitParser::START, bytes: [0; 256] };
+pub static EMPTY: Scratch = Scratch {
+    parser: LimitParser::START,
+    bytes: [0; 128],
+    syscall: 0,
+    pages: 0,
+    asked: 0,
+    source: Source::KernelThread,
+    reason: Reason::Blind,
+    verdict: Verdict::Allowed,
+};
 
 /// Values that are read now, by thread. Not one for each CPU: the guard can be preempted.
 #[map]
-pub static SCRATCH: HashMap<u64, Scratch> = HashMap::with_max_entries(64, 0);
+pub static SCRATCH: HashMap<u64, Scratch> = HashMap::with_max_entries(256, 0);
 
 /// Adds to a counter that another program on the same CPU may be adding to.
 #[inline(always)]

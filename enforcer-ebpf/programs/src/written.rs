@@ -27,54 +27,55 @@ struct Piece {
     len: u64,
 }
 
-/// What is written.
-pub struct Written {
-    /// `None` where it can't be had.
-    pub asked: Option<Asked>,
-    pub source: Source,
-    pub syscall: u64,
+/// Finds out what the running task is about to write to `file`.
+#[inline(always)]
+pub fn look(file: Ptr, scratch: *mut Scratch) {
+    // SAFETY: a map value; nobody else uses this thread's, here and below.
+    let (asked, source) = unsafe { (&raw mut (*scratch).asked, &raw mut (*scratch).source) };
+    match written(file, scratch) {
+        // SAFETY: as above.
+        Ok(Asked::Pages(pages)) => unsafe {
+            (&raw mut (*scratch).pages).write_volatile(pages);
+            asked.write_volatile(2);
+        },
+        // SAFETY: as above.
+        Ok(Asked::Refused) => unsafe { asked.write_volatile(1) },
+        // SAFETY: as above.
+        Err(why) => unsafe { source.write_volatile(why) },
+    }
 }
 
-/// What the running task is about to write to `file`; its text is left in `scratch`.
 #[inline(always)]
-pub fn written(file: Ptr, scratch: *mut Scratch) -> Written {
-    let mut written = Written { asked: None, source: Source::KernelThread, syscall: 0 };
+fn written(file: Ptr, scratch: *mut Scratch) -> Result<Asked, Source> {
     // SAFETY: the helper takes no argument.
     let task = unsafe { bpf_get_current_task_btf() };
     let flags = load::<u32>(task.cast_const().cast(), Field::TaskFlags);
     if flags.is_none_or(|flags| flags & KERNEL_THREAD != 0) {
-        return written;
+        return Err(Source::KernelThread);
     }
     // SAFETY: the task is the running one.
     let registers = unsafe { bpf_task_pt_regs(task) } as Ptr;
-    written.syscall = number(registers, Field::RegsCall);
+    let syscall = number(registers, Field::RegsCall);
+    // SAFETY: as in `look`.
+    unsafe { (&raw mut (*scratch).syscall).write_volatile(syscall) };
     let status = load::<u32>(task.cast_const().cast(), Field::TaskStatus);
     if status.is_none_or(|status| status & COMPAT != 0) {
-        written.source = Source::Compat;
-        return written;
+        return Err(Source::Compat);
     }
-    written.source = match written.syscall {
-        WRITE => Source::Write,
-        PWRITE64 => Source::Pwrite,
-        WRITEV => Source::Writev,
-        PWRITEV => Source::Pwritev,
-        _ => Source::OtherCall,
+    let (source, whole) = match syscall {
+        WRITE => (Source::Write, true),
+        PWRITE64 => (Source::Pwrite, true),
+        WRITEV => (Source::Writev, false),
+        PWRITEV => (Source::Pwritev, false),
+        _ => return Err(Source::OtherCall),
     };
+    // SAFETY: as in `look`.
+    unsafe { (&raw mut (*scratch).source).write_volatile(source) };
     let descriptor = number(registers, Field::RegsFirst) as u32;
-    if written.source as u32 == Source::OtherCall as u32
-        || !is_open_as(task.cast_const().cast(), descriptor, file)
-    {
-        written.source = Source::OtherCall;
-        return written;
+    if !is_open_as(task.cast_const().cast(), descriptor, file) {
+        return Err(Source::OtherCall);
     }
-    let (address, count) = (number(registers, Field::RegsSecond), number(registers, Field::RegsThird));
-    let whole = matches!(written.source, Source::Write | Source::Pwrite);
-    let read = if whole { read_whole(scratch, address, count) } else { read_pieces(scratch, address, count) };
-    match read {
-        Ok(asked) => written.asked = Some(asked),
-        Err(source) => written.source = source,
-    }
-    written
+    read(scratch, whole, number(registers, Field::RegsSecond), number(registers, Field::RegsThird))
 }
 
 /// Whether the task's descriptor is this file. A call whose own file is another one only leads to the write.
@@ -90,63 +91,59 @@ fn is_open_as(task: Ptr, descriptor: u32, file: Ptr) -> bool {
     unsafe { aya_ebpf::helpers::bpf_probe_read_kernel(slot) }.is_ok_and(|found| found == file)
 }
 
+/// Reads the value in one piece, or joins `count` pieces whose list is at `address`, and parses it.
 #[inline(always)]
-fn read_whole(scratch: *mut Scratch, address: u64, count: u64) -> Result<Asked, Source> {
-    if count == 0 || count > LIMIT_WRITE_MAX as u64 {
+fn read(scratch: *mut Scratch, whole: bool, address: u64, count: u64) -> Result<Asked, Source> {
+    let pieces = if whole { 1 } else { count };
+    if whole && count > LIMIT_WRITE_MAX as u64 {
         return Ok(Asked::Refused);
     }
-    if count > Source::VALUE_MAX as u64 {
-        return Err(Source::TooLong);
-    }
-    read(scratch, 0, address, count)?;
-    Ok(parse(scratch, count))
-}
-
-#[inline(always)]
-fn read_pieces(scratch: *mut Scratch, address: u64, count: u64) -> Result<Asked, Source> {
-    if count > Source::PIECES_MAX as u64 {
+    if pieces > Source::PIECES_MAX as u64 {
         return Err(Source::TooManyPieces);
     }
     let mut total = 0_u64;
     for index in 0..Source::PIECES_MAX as u64 {
-        if index >= count {
+        if index >= pieces {
             break;
         }
-        let at = (address as *const Piece).wrapping_add(index as usize);
-        // SAFETY: the helper takes any address and fails on a bad one.
-        let piece = unsafe { aya_ebpf::helpers::bpf_probe_read_user(at) }.map_err(|_| Source::NotResident)?;
+        let piece = if whole {
+            Piece { base: address, len: count }
+        } else {
+            let at = (address as *const Piece).wrapping_add(index as usize);
+            // SAFETY: the helper takes any address and fails on a bad one.
+            unsafe { aya_ebpf::helpers::bpf_probe_read_user(at) }.map_err(|_| Source::NotResident)?
+        };
         if piece.len > Source::VALUE_MAX as u64 || total + piece.len > Source::VALUE_MAX as u64 {
             return Err(Source::TooLong);
         }
-        read(scratch, total, piece.base, piece.len)?;
+        copy(scratch, total, piece)?;
         total += piece.len;
     }
-    Ok(if total == 0 { Asked::Refused } else { parse(scratch, total) })
+    Ok(if total == 0 { Asked::Refused } else { parse(scratch) })
 }
 
-/// Reads up to [`Source::VALUE_MAX`] bytes at `address` to `at`.
+/// Copies a piece of up to [`Source::VALUE_MAX`] bytes to `at`.
 #[inline(always)]
-fn read(scratch: *mut Scratch, at: u64, address: u64, len: u64) -> Result<(), Source> {
+fn copy(scratch: *mut Scratch, at: u64, piece: Piece) -> Result<(), Source> {
     // Behind a black box, so that the bounds are not taken for superfluous: the verifier wants to see them.
-    let (at, len) = (black_box(at) & 127, black_box(len) & 127);
-    // SAFETY: 127 and 127 are inside the 256 bytes; the helper takes any user address and fails on a bad one.
+    let (at, len) = (black_box(at) & 63, black_box(piece.len) & 63);
+    // SAFETY: 63 and 63 are inside the 128 bytes; the helper takes any user address and fails on a bad one.
     let result = unsafe {
         let to = (&raw mut (*scratch).bytes).cast::<u8>().add(at as usize);
-        bpf_probe_read_user(to.cast(), len as u32, address as *const _)
+        bpf_probe_read_user(to.cast(), len as u32, piece.base as *const _)
     };
     if result == 0 { Ok(()) } else { Err(Source::NotResident) }
 }
 
+/// What the bytes ask for. Behind the last there are zeros, which end a text: all are taken, so that the verifier
+/// sees one way and not one for each length.
 #[inline(always)]
-fn parse(scratch: *mut Scratch, len: u64) -> Asked {
+fn parse(scratch: *mut Scratch) -> Asked {
     // SAFETY: a map value; nobody else uses this thread's. Volatile: in memory the parser's state is one unknown
     // to the verifier, in registers it could follow each of its values through the loop.
     unsafe {
         let parser = &raw mut (*scratch).parser;
         for at in 0..Source::VALUE_MAX {
-            if at as u64 >= len {
-                break;
-            }
             let byte = (&raw const (*scratch).bytes).cast::<u8>().add(at).read_volatile();
             let mut state = parser.read_volatile();
             state.step(byte);

@@ -1,7 +1,8 @@
 //! The guards of other processes, as the kernel shows them.
 
 use super::maps::{
-    COUNTS, Count, CountMap, GUARDED, GuardedMap, LEASES, LIFE, LeaseMap, LifeMap, Plain, counts,
+    COUNTS, Count, CountMap, DROPS, GUARDED, GuardedMap, LEASES, LIFE, LeaseMap, LifeMap, Plain, counts,
+    dropped,
 };
 use super::{Cover, GuardError, Terms, lease, now_ns};
 use aya::maps::{Map, MapData, MapInfo};
@@ -23,6 +24,7 @@ pub struct Found {
     leases: LeaseMap,
     life: LifeMap,
     counts: CountMap,
+    drops: CountMap,
 }
 
 /// A lease in force.
@@ -68,6 +70,7 @@ impl Found {
             leases: open(maps, LEASES)?,
             life: open(maps, LIFE)?,
             counts: open(maps, COUNTS)?,
+            drops: open(maps, DROPS)?,
         })
     }
 
@@ -122,6 +125,11 @@ impl Found {
     /// How many writes were judged how, since it was loaded.
     pub fn counts(&self) -> Result<Vec<Count>, GuardError> {
         counts(&self.counts)
+    }
+
+    /// Verdicts that had no room in the ring buffer, since it was loaded.
+    pub fn dropped(&self) -> Result<u64, GuardError> {
+        dropped(&self.drops)
     }
 }
 

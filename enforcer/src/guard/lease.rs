@@ -50,6 +50,19 @@ pub(super) fn grant(
     leases.insert(key(cgroup, file), lease, 0).map_err(GuardError::map(LEASES))
 }
 
+/// Takes out every lease that is void.
+pub(super) fn sweep(leases: &mut LeaseMap) -> Result<(), GuardError> {
+    let now = super::now_ns();
+    let entries: Result<Vec<_>, _> = leases.iter().collect();
+    for (key, Plain(lease)) in entries.map_err(GuardError::map(LEASES))? {
+        if lease.minimum_at(now).is_none() {
+            // One that was put in its place meanwhile comes from a shrink, which then gets EBUSY and says so.
+            let _ = leases.remove(&key);
+        }
+    }
+    Ok(())
+}
+
 /// Ends a lease; that there is none is no error.
 pub(super) fn revoke(leases: &mut LeaseMap, cgroup: CgroupId, file: LimitKind) {
     let _ = leases.remove(&key(cgroup, file));

@@ -2,7 +2,7 @@
 
 use super::GuardError;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
-use enforcer_abi::{GuardLife, Guarded, Lease, LeaseKey, Reason, Verdict};
+use enforcer_abi::{GuardLife, Guarded, Kind, Lease, LeaseKey, Reason, Verdict};
 
 /// Name of the map with the guarded cgroups.
 pub(super) const GUARDED: &str = "GUARDED";
@@ -12,6 +12,9 @@ pub(super) const LEASES: &str = "LEASES";
 pub(super) const LIFE: &str = "GUARD_LIFE";
 /// Name of the map with the counters.
 pub(super) const COUNTS: &str = "GUARD_COUNTS";
+
+/// Name of the map with what had no room in the ring buffer.
+pub(super) const DROPS: &str = "DROPS";
 
 /// A type of the kernel's side as a map's key or value.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +44,12 @@ pub struct Count {
     pub reason: Reason,
     /// How many since the guard was loaded.
     pub writes: u64,
+}
+
+/// Verdicts that had no room in the ring buffer.
+pub(super) fn dropped(map: &CountMap) -> Result<u64, GuardError> {
+    let cpus = map.get(&(Kind::GuardVerdict as u32), 0).map_err(GuardError::map(DROPS))?;
+    Ok(cpus.iter().fold(0_u64, |sum, cpu| sum.saturating_add(*cpu)))
 }
 
 /// All counters that are not zero.

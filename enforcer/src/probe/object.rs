@@ -141,7 +141,11 @@ fn explain(error: &(dyn Error + 'static)) -> String {
     const LOG_LINES: usize = 4;
     if let Some(ProgramError::LoadError { io_error, verifier_log }) = error.downcast_ref() {
         let log = verifier_log.to_string();
-        let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+        // What the verifier counted comes last, and says nothing of what is wrong.
+        let counted = ["verification time", "stack depth", "processed "];
+        let tells =
+            |line: &&str| !line.trim().is_empty() && !counted.iter().any(|word| line.starts_with(word));
+        let lines: Vec<&str> = log.lines().filter(tells).collect();
         let tail = lines[lines.len().saturating_sub(LOG_LINES)..].join(" | ");
         return if tail.is_empty() {
             format!("the kernel says {io_error}")

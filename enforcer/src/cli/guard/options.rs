@@ -59,12 +59,12 @@ pub(super) struct Stand {
 }
 
 impl Stand {
-    /// How a cgroup that was named is guarded, or what is below one.
-    pub(super) fn cover(&self, own: bool) -> Cover {
+    /// How a cgroup that was named is guarded: itself, and what is below it.
+    pub(super) fn cover(&self, own: bool, below: bool) -> Cover {
         let policy = options::node_policy();
         let batch = u64::from(policy.charge_batch_pages) * u64::from(policy.cpus) * PAGE_SIZE;
         let margin = self.margin.unwrap_or(MARGIN_MIN.max(Bytes::new(batch)));
-        Cover { mode: self.mode, files: self.files.clone(), margin, own, below: !own }
+        Cover { mode: self.mode, files: self.files.clone(), margin, own, below }
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn audit_of_memory_max_is_the_default() {
-        let cover = parsed("guard /a").unwrap().stand.cover(true);
+        let cover = parsed("guard /a").unwrap().stand.cover(true, false);
         assert_eq!((cover.mode, cover.files), (GuardMode::Audit, vec![LimitKind::MemoryMax]));
         assert!(cover.margin >= MARGIN_MIN && cover.own && !cover.below);
     }
@@ -109,7 +109,7 @@ mod tests {
     fn what_is_said_counts() {
         let words = "guard --mode enforce --margin 3Mi --files memory.max,memory.high --all-below /b /a";
         let stand = parsed(words).unwrap().stand;
-        let cover = stand.cover(false);
+        let cover = stand.cover(false, true);
         assert_eq!((cover.mode, cover.margin), (GuardMode::Enforce, Bytes::from_mib(3)));
         assert_eq!(cover.files, [LimitKind::MemoryMax, LimitKind::MemoryHigh]);
         assert!(!cover.own && cover.below);

@@ -6,12 +6,12 @@ use super::{
     options::{Action, Stand},
     status,
 };
-use crate::cgroup::{Cgroup, CgroupError, Mount, shown};
+use crate::cgroup::{Cgroup, Mount, shown};
 use crate::cli::{Exit, Failure, failure, json, print};
 use crate::guard::{Guard, GuardError, GuardOptions, Reason};
 use crate::node::Need;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -37,8 +37,42 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     }
 }
 
-/// What is guarded: each cgroup, and whether it is itself, or else what is below it.
-type Posts = Vec<(Cgroup, bool)>;
+/// A cgroup that was named.
+struct Post {
+    cgroup: Cgroup,
+    /// It is guarded itself.
+    own: bool,
+    /// What is below it is guarded.
+    below: bool,
+}
+
+#[derive(Serialize)]
+struct Gone {
+    gone: String,
+    cgroup_id: u64,
+}
+
+#[derive(Serialize)]
+struct Dropped {
+    dropped: u64,
+}
+
+/// The cgroups that were named, each once.
+fn posts(options: &Stand) -> Result<Vec<Post>, Failure> {
+    let mut posts: Vec<Post> = Vec::new();
+    let own = options.cgroups.iter().map(|path| (path, true));
+    for (path, own) in own.chain(options.all_below.iter().map(|path| (path, false))) {
+        let cgroup = Cgroup::open(path).map_err(|error| Failure::cgroup(WHAT, path, &error))?;
+        if own && cgroup.limit("memory.max").is_err() {
+            return Err(Failure::cgroup(WHAT, path, &cgroup.why_no_memory()));
+        }
+        match posts.iter_mut().find(|post| post.cgroup.id() == cgroup.id()) {
+            Some(post) => (post.own, post.below) = (post.own || own, post.below || !own),
+            None => posts.push(Post { cgroup, own, below: !own }),
+        }
+    }
+    Ok(posts)
+}
 
 fn stand(options: &Stand) -> Result<Exit, Failure> {
     let first = options.cgroups.iter().chain(&options.all_below).next();
@@ -47,20 +81,7 @@ fn stand(options: &Stand) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, WHAT, "", &"no cgroup is named", todo));
     };
     failure::require(WHAT, first, &NEEDS)?;
-    let named =
-        |path: &PathBuf, own| Cgroup::open(path).map(|cgroup| (cgroup, own)).map_err(|e| (path.clone(), e));
-    let posts: Result<Posts, (PathBuf, CgroupError)> = options
-        .cgroups
-        .iter()
-        .map(|path| named(path, true))
-        .chain(options.all_below.iter().map(|path| named(path, false)))
-        .collect();
-    let posts = posts.map_err(|(path, error)| Failure::cgroup(WHAT, path, &error))?;
-    for (cgroup, _) in posts.iter().filter(|(_, own)| *own) {
-        cgroup
-            .limit("memory.max")
-            .map_err(|_| Failure::cgroup(WHAT, cgroup.path(), &cgroup.why_no_memory()))?;
-    }
+    let posts = posts(options)?;
     let mount = Mount::discover().map_err(|error| Failure::cgroup(WHAT, first, &error))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -69,16 +90,16 @@ fn stand(options: &Stand) -> Result<Exit, Failure> {
     runtime.block_on(watch(options, posts, &mount)).map_err(|error| explain(first, &error))
 }
 
-async fn watch(options: &Stand, mut posts: Posts, mount: &Mount) -> Result<Exit, GuardError> {
+async fn watch(options: &Stand, mut posts: Vec<Post>, mount: &Mount) -> Result<Exit, GuardError> {
     let wait = |error| GuardError::Probe(crate::probe::ProbeError::Wait(error));
     let mut interrupted = signal(SignalKind::interrupt()).map_err(wait)?;
     let mut ended = signal(SignalKind::terminate()).map_err(wait)?;
     let mut guard = Guard::load(GuardOptions::default())?;
-    if let Some(cgroup) = posts.iter().find_map(|(cgroup, own)| to_look_at(cgroup, *own)) {
+    if let Some(cgroup) = posts.iter().find_map(|post| to_look_at(&post.cgroup)) {
         guard.look_at(&cgroup)?;
     }
-    for (cgroup, own) in &posts {
-        guard.cover(cgroup.id(), &options.cover(*own))?;
+    for Post { cgroup, own, below } in &posts {
+        guard.cover(cgroup.id(), &options.cover(*own, *below))?;
     }
     guard.beat()?;
     armed(options, &posts);
@@ -94,6 +115,7 @@ async fn watch(options: &Stand, mut posts: Posts, mount: &Mount) -> Result<Exit,
             }
             _ = beat.tick() => {
                 guard.beat()?;
+                guard.sweep()?;
                 if dismiss(&mut guard, &mut posts, options.json.json) {
                     break Ok(Exit::Done);
                 }
@@ -108,46 +130,51 @@ async fn watch(options: &Stand, mut posts: Posts, mount: &Mount) -> Result<Exit,
         print(&line(&judged?, mount, options.json.json));
     }
     let dropped = guard.dropped()?;
-    if dropped > 0 && !options.json.json {
-        print(&format!("{dropped} verdicts were not told: they came too fast\n"));
+    match (dropped, options.json.json) {
+        (0, _) => {}
+        (dropped, true) => print(&json::line(&Dropped { dropped })),
+        (dropped, false) => print(&format!("{dropped} verdicts were not told: they came too fast\n")),
     }
     stopped
 }
 
 /// A cgroup with a limit to look at before anything depends on it: itself, or a child.
-fn to_look_at(cgroup: &Cgroup, own: bool) -> Option<Cgroup> {
-    if own || cgroup.limit("memory.max").is_ok() {
+fn to_look_at(cgroup: &Cgroup) -> Option<Cgroup> {
+    let has_limit = |cgroup: &Cgroup| cgroup.limit("memory.max").is_ok();
+    if has_limit(cgroup) {
         return Some(cgroup.clone());
     }
     let children = std::fs::read_dir(cgroup.absolute()).ok()?.flatten();
-    children
-        .filter_map(|entry| Cgroup::open(&entry.path()).ok())
-        .find(|child| child.limit("memory.max").is_ok())
+    children.filter_map(|entry| Cgroup::open(&entry.path()).ok()).find(has_limit)
 }
 
 /// Guards no longer what is gone; whether nothing is left.
-fn dismiss(guard: &mut Guard, posts: &mut Posts, as_json: bool) -> bool {
-    posts.retain(|(cgroup, _)| {
+fn dismiss(guard: &mut Guard, posts: &mut Vec<Post>, as_json: bool) -> bool {
+    posts.retain(|Post { cgroup, .. }| {
         let there = !matches!(cgroup.exists(), Ok(false));
         if !there {
             guard.uncover(cgroup.id());
-            if !as_json {
-                print(&format!("gone: {}\n", shown(cgroup.path())));
-            }
+            let gone = shown(cgroup.path());
+            print(&if as_json {
+                json::line(&Gone { gone, cgroup_id: cgroup.id().get() })
+            } else {
+                format!("gone: {gone}\n")
+            });
         }
         there
     });
     posts.is_empty()
 }
 
-fn armed(options: &Stand, posts: &Posts) {
-    let cover = options.cover(true);
-    let own = posts.iter().filter(|(_, own)| *own).count();
+fn armed(options: &Stand, posts: &[Post]) {
+    let cover = options.cover(true, false);
+    let own = posts.iter().filter(|post| post.own).count();
+    let below = posts.iter().filter(|post| post.below).count();
     let report = Posted {
         armed: true,
         mode: cover.mode.name(),
         cgroups: own,
-        below: posts.len() - own,
+        below,
         margin: cover.margin,
         files: cover.files.iter().map(|file| file.name()).collect(),
     };

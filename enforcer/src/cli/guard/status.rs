@@ -32,6 +32,8 @@ struct OneGuard {
     guarded: Vec<Guarded>,
     leases: Vec<Lease>,
     counts: Vec<Counted>,
+    /// Verdicts that could not be told.
+    dropped: u64,
 }
 
 #[derive(Serialize)]
@@ -108,6 +110,7 @@ fn one(mount: &Mount, found: &Found) -> Result<OneGuard, GuardError> {
         guarded: found.covers()?.iter().map(guarded).collect(),
         leases: found.leases()?.iter().map(lease).collect(),
         counts: found.counts()?.iter().map(counted).collect(),
+        dropped: found.dropped()?,
     })
 }
 
@@ -141,6 +144,9 @@ fn render(report: &Report) -> String {
         }
         for count in &guard.counts {
             let _ = writeln!(text, "  {:>8} {}: {}", count.writes, count.verdict, count.reason);
+        }
+        if guard.dropped > 0 {
+            let _ = writeln!(text, "  {:>8} verdicts were not told: they came too fast", guard.dropped);
         }
     }
     text

@@ -223,6 +223,31 @@ pub(super) fn own_shrink() {
     assert_eq!(write(&cgroup, "memory.max", b"39M"), BUSY, "the lease is over");
 }
 
+/// A cgroup may be named for itself and for what is below; one that goes is told.
+pub(super) fn named_twice() {
+    let pod = Scratch::new("twice");
+    let container = pod.child("container");
+    pod.write("memory.max", "64M");
+    pod.write_if_there("memory.swap.max", "0");
+    let workload = Workload::run(&container, "anon --size 24Mi");
+    let mut standing = Standing::start([
+        OsStr::new("--mode=enforce"),
+        OsStr::new("--json"),
+        path(&pod),
+        OsStr::new("--all-below"),
+        path(&pod),
+    ]);
+    for cgroup in [&pod, &container] {
+        assert_eq!(write(cgroup, "memory.max", b"16M"), BUSY);
+        assert_eq!(standing.json()["cgroup_id"], cgroup.id());
+    }
+    let id = pod.id();
+    drop((workload, container, pod));
+    let gone = standing.json();
+    assert_eq!(gone["cgroup_id"], id, "{gone}");
+    assert_eq!(standing.end(), (String::new(), Some(0)), "nothing is left to guard");
+}
+
 pub(super) fn whole_node() {
     let standing = Standing::start(["--mode=enforce", "--all-below", MOUNT].map(OsStr::new));
     let tenant = Tenant::new("anywhere");

@@ -55,6 +55,7 @@ pub(crate) fn cases() -> Vec<Case> {
         smoke("guard::an_own_shrink_takes_a_lease", command::own_shrink),
         full("guard::what_can_not_be_guarded_is_named", command::wrong),
         full("guard::all_of_the_node_can_be_guarded", command::whole_node),
+        full("guard::a_cgroup_and_what_is_below_it_can_be_guarded", command::named_twice),
         full("guard::without_bpf_among_the_modules_it_says_what_to_do", command::no_bpf),
         full("guard::without_privilege_status_says_what_to_do", command::no_privilege),
         Case {

@@ -318,8 +318,8 @@ pub(super) fn others() {
 
 /// More writers at once than there is room for their values.
 pub(super) fn crowd() {
-    const WRITERS: usize = 100;
-    const EACH: usize = 20;
+    const WRITERS: usize = 300;
+    const EACH: usize = 10;
     let tenant = Tenant::new("crowd");
     let cgroup = &tenant.cgroup;
     let armed = Armed::over(cgroup, GuardMode::Enforce);

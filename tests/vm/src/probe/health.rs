@@ -18,8 +18,10 @@ pub(super) fn verifier() {
         let without_cgroup = matches!(one.program, Program::ReclaimBeginTp | Program::ReclaimEndTp);
         match one.result {
             Ok(instructions) => {
+                // The guard reads a text byte by byte, and older verifiers see more ways through it.
+                let most = if one.program == Program::GuardWrite { 40_000 } else { 20_000 };
                 assert!(
-                    instructions.is_some_and(|count| count > 0 && count < 20_000),
+                    instructions.is_some_and(|count| count > 0 && count < most),
                     "{name}: {instructions:?}"
                 );
             }
