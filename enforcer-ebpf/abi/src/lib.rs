@@ -10,6 +10,7 @@
 extern crate std;
 
 mod guard;
+mod judge;
 mod limit_value;
 mod named;
 mod offsets;
@@ -18,9 +19,8 @@ mod record;
 mod records;
 mod text;
 
-pub use guard::{
-    Facts, GuardLife, GuardMode, GuardVerdict, Guarded, Lease, LeaseKey, Reason, Source, Verdict,
-};
+pub use guard::{GuardLife, GuardMode, Guarded, Lease, LeaseKey};
+pub use judge::{Facts, GuardVerdict, Reason, Source, Verdict};
 pub use limit_value::{Asked, LIMIT_WRITE_MAX, LimitParser, limit_value};
 pub use offsets::{Field, Offsets};
 pub use program::{COST_BUCKETS, Cost, Program};

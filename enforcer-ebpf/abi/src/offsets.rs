@@ -118,7 +118,7 @@ numbered! {
         RegsThird = 54, "pt_regs.dx";
         /// `mem_cgroup.swap.usage`
         MemcgSwapUsage = 55, "mem_cgroup.swap.usage";
-        /// `cgroup.nr_populated_csets`
+        /// `cgroup.nr_populated_csets`, or `cgroup.self.nr_populated_csets` on newer kernels
         CgroupPopulated = 56, "cgroup.nr_populated_csets";
         /// `cgroup.nr_populated_domain_children`
         CgroupPopulatedDomains = 57, "cgroup.nr_populated_domain_children";

@@ -1,6 +1,7 @@
 //! The head that all records share, and the way from bytes to a record.
 
-use crate::guard::{GuardMode, GuardVerdict, Reason, Source, Verdict};
+use crate::guard::GuardMode;
+use crate::judge::{GuardVerdict, Reason, Source, Verdict};
 use crate::named::numbered;
 use crate::records::{
     CgroupLife, LifeEvent, LimitKind, LimitWrite, OomConstraint, OomEnd, OomKill, Phase, ReclaimBegin,

@@ -74,7 +74,7 @@ impl Need {
             Self::LimitWrite(LimitKind::MemoryLow) => MEMORY_LOW,
             Self::LimitWrite(LimitKind::CpuMax) => CPU_MAX,
             Self::CgroupLife => CGROUP_LIFE,
-            Self::Guard => GUARD,
+            Self::Guard => guard::GUARD,
         }
     }
 }
@@ -494,43 +494,7 @@ const CGROUP_LIFE: &[Hook] = &[Hook {
     lost: None,
 }];
 
-const GUARD: &[Hook] = &[Hook {
-    name: "lsm:file_permission",
-    attachments: &[at(
-        Program::GuardWrite,
-        Point::Lsm("file_permission"),
-        &[(0, Argument::PointerTo("file")), (1, Argument::Named("int"))],
-        &[
-            Field::FileInode,
-            Field::InodeSb,
-            Field::InodePrivate,
-            Field::SbMagic,
-            Field::KnName,
-            Field::KnParent,
-            Field::KnPriv,
-            Field::KnId,
-            Field::CgroupMemoryCss,
-            Field::CgroupPopulated,
-            Field::CgroupPopulatedDomains,
-            Field::CgroupPopulatedThreaded,
-            Field::MemcgUsage,
-            Field::MemcgMax,
-            Field::MemcgHigh,
-            Field::MemcgSwapUsage,
-            Field::MemcgSwapMax,
-            Field::TaskFlags,
-            Field::TaskStatus,
-            Field::TaskFiles,
-            Field::FilesTable,
-            Field::TableFds,
-            Field::RegsCall,
-            Field::RegsFirst,
-            Field::RegsSecond,
-            Field::RegsThird,
-        ],
-    )],
-    lost: None,
-}];
+mod guard;
 
 #[cfg(test)]
 mod tests;

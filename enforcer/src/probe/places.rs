@@ -77,7 +77,7 @@ pub(crate) const fn place(field: Field) -> Place {
         Field::RegsSecond => Member("pt_regs", &["si"]),
         Field::RegsThird => Member("pt_regs", &["dx"]),
         Field::MemcgSwapUsage => Member("mem_cgroup", &["swap.usage"]),
-        Field::CgroupPopulated => Member("cgroup", &["nr_populated_csets"]),
+        Field::CgroupPopulated => Member("cgroup", &["nr_populated_csets", "self.nr_populated_csets"]),
         Field::CgroupPopulatedDomains => Member("cgroup", &["nr_populated_domain_children"]),
         Field::CgroupPopulatedThreaded => Member("cgroup", &["nr_populated_threaded_children"]),
         Field::MemcgVmstats => Member("mem_cgroup", &["vmstats"]),

@@ -118,3 +118,60 @@ fn why(judged: &Judged) -> String {
     let disarmed = if judged.verdict == Verdict::Disarmed { ", let through for want of a beat" } else { "" };
     format!("{reason}{about}{disarmed}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guard::{GuardMode, Source};
+    use crate::probe::{LimitKind, Task, Text};
+
+    fn judged(verdict: Verdict, reason: Reason) -> Judged {
+        let writer = Task { pid: 1, tgid: 1, comm: Text::new(b"sh"), cgroup: None };
+        Judged {
+            at_ns: 1,
+            cgroup: None,
+            file: LimitKind::MemoryMax,
+            writer,
+            asked: None,
+            text: Text::new(b"12x\x1b[2J\n"),
+            limit: Limit::Max,
+            usage: Bytes::from_mib(24),
+            margin: Bytes::from_mib(1),
+            lease: None,
+            mode: GuardMode::Enforce,
+            verdict,
+            reason,
+            source: Source::TooLong,
+            syscall: 1,
+        }
+    }
+
+    #[test]
+    fn each_reason_says_what_it_takes_to_understand_it() {
+        let lease = Some(Bytes::from_mib(32));
+        for (judged, text) in [
+            (judged(Verdict::Denied, Reason::NoLease), "no lease (it must stay 1Mi above usage)"),
+            (
+                Judged { lease, ..judged(Verdict::Denied, Reason::UnderLease) },
+                "under the lease (down to 32Mi)",
+            ),
+            (judged(Verdict::Denied, Reason::Unavailable), "value unavailable (too long a text)"),
+            (judged(Verdict::Allowed, Reason::NoValue), "no value (the kernel answers)"),
+            (judged(Verdict::Allowed, Reason::Blind), "counters unreadable"),
+            (
+                judged(Verdict::Disarmed, Reason::LeaseExpired),
+                "lease expired, let through for want of a beat",
+            ),
+        ] {
+            assert_eq!(why(&judged), text);
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_told_as_far_as_it_is_known() {
+        assert_eq!(asked(&judged(Verdict::Allowed, Reason::NoValue)), "\"12x\\u{1b}[2J\\n\"");
+        assert_eq!(asked(&judged(Verdict::Denied, Reason::Unavailable)), "?");
+        let known = Judged { asked: Some(Limit::Max), ..judged(Verdict::Denied, Reason::NoLease) };
+        assert_eq!(asked(&known), "max");
+    }
+}

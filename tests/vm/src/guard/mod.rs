@@ -1,6 +1,8 @@
 //! The guard on a real kernel: who writes what by which way, and what becomes of it.
 
 mod command;
+mod lacks;
+mod leases;
 mod queued;
 mod routes;
 mod values;
@@ -16,6 +18,23 @@ use enforcer_vm_tests::workload::Workload;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
+const BUSY: Result<(), i32> = Err(libc::EBUSY);
+/// With [`wide`], a limit that is refused and yet kills nobody.
+const NEAR: &[u8] = b"32M";
+
+/// A margin so wide that the guard refuses limits which the tenant would survive.
+fn wide(cover: &mut Cover) {
+    cover.margin = Bytes::from_mib(24);
+}
+
+fn enforce(cover: &mut Cover) {
+    wide(cover);
+    cover.mode = GuardMode::Enforce;
+}
+
+fn id(cgroup: &Scratch) -> CgroupId {
+    CgroupId::new(cgroup.id())
+}
 
 const fn smoke(name: &'static str, run: fn()) -> Case {
     Case { name, tier: Tier::Smoke, needs: nothing, run }
@@ -32,10 +51,10 @@ pub(crate) fn cases() -> Vec<Case> {
         smoke("guard::what_is_safe_goes_through", verdicts::safe),
         smoke("guard::audit_lets_through_and_tells", verdicts::audit),
         smoke("guard::without_a_beat_it_is_disarmed", verdicts::heartbeat),
-        smoke("guard::a_lease_allows_what_it_says_for_as_long", verdicts::leases),
-        smoke("guard::what_is_not_known_goes_by_the_lease", verdicts::unavailable_leased),
-        full("guard::a_lease_comes_from_the_gates_evidence", verdicts::evidence),
-        full("guard::two_guards_are_both_asked", verdicts::two_guards),
+        smoke("guard::a_lease_allows_what_it_says_for_as_long", leases::in_force),
+        smoke("guard::what_is_not_known_goes_by_the_lease", leases::unavailable),
+        full("guard::a_lease_comes_from_the_gates_evidence", leases::evidence),
+        full("guard::two_guards_are_both_asked", leases::two_guards),
         smoke("guard::a_cgroup_without_processes_is_exempt", verdicts::empty_cgroups),
         smoke("guard::what_is_made_below_is_guarded_from_birth", verdicts::below),
         smoke("guard::other_files_only_where_asked", verdicts::files),
@@ -43,6 +62,7 @@ pub(crate) fn cases() -> Vec<Case> {
         full("guard::a_crowd_of_writers_gets_the_same_answer", verdicts::crowd),
         smoke("guard::it_sees_what_the_files_say", verdicts::sight),
         full("guard::the_list_is_bounded", verdicts::bounded),
+        smoke("guard::what_is_not_told_is_counted", verdicts::drops),
         smoke("guard::every_route_of_a_write_is_judged", routes::every_route),
         smoke("guard::values_are_read_as_the_kernel_reads_them", values::agree),
         smoke("guard::the_program_reads_values_as_the_kernel_does", values::program_agrees),
@@ -53,11 +73,11 @@ pub(crate) fn cases() -> Vec<Case> {
         full("guard::stopped_it_is_in_nobodys_way", command::stopped),
         smoke("guard::status_shows_what_the_kernel_holds", command::shown),
         smoke("guard::an_own_shrink_takes_a_lease", command::own_shrink),
-        full("guard::what_can_not_be_guarded_is_named", command::wrong),
+        full("guard::what_can_not_be_guarded_is_named", lacks::wrong),
         full("guard::all_of_the_node_can_be_guarded", command::whole_node),
         full("guard::a_cgroup_and_what_is_below_it_can_be_guarded", command::named_twice),
-        full("guard::without_bpf_among_the_modules_it_says_what_to_do", command::no_bpf),
-        full("guard::without_privilege_status_says_what_to_do", command::no_privilege),
+        full("guard::without_bpf_among_the_modules_it_says_what_to_do", lacks::no_bpf),
+        full("guard::without_privilege_status_says_what_to_do", lacks::no_privilege),
         Case {
             name: "guard::memory_in_swap_is_not_waited_for",
             tier: Tier::Full,

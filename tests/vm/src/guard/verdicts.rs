@@ -1,35 +1,12 @@
 //! What is refused, what is let through, and why.
 
-use super::{Armed, MIB, Tenant, opened, write};
-use enforcer::cgroup::Sampler;
-use enforcer::guard::{
-    Cover, Found, Guard, GuardError, GuardMode, GuardOptions, Reason, Source, Terms, Verdict,
-    grant_everywhere,
-};
-use enforcer::observe::observe;
+use super::{Armed, BUSY, MIB, NEAR, Tenant, enforce, id, opened, wide, write};
+use enforcer::guard::{Cover, Guard, GuardError, GuardMode, GuardOptions, Reason, Source, Verdict};
 use enforcer::probe::LimitKind;
-use enforcer_gate::{Bytes, CgroupId, Limit, Micros, Policy};
+use enforcer_gate::{Bytes, CgroupId, Limit};
 use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
 use std::time::{Duration, Instant};
-
-const BUSY: Result<(), i32> = Err(libc::EBUSY);
-/// With [`wide`], a limit that is refused and yet kills nobody.
-const NEAR: &[u8] = b"32M";
-
-/// A margin so wide that the guard refuses limits which the tenant would survive.
-fn wide(cover: &mut Cover) {
-    cover.margin = Bytes::from_mib(24);
-}
-
-fn enforce(cover: &mut Cover) {
-    wide(cover);
-    cover.mode = GuardMode::Enforce;
-}
-
-fn id(cgroup: &Scratch) -> CgroupId {
-    CgroupId::new(cgroup.id())
-}
 
 pub(super) fn refused() {
     let tenant = Tenant::new("refused");
@@ -115,119 +92,6 @@ pub(super) fn heartbeat() {
     assert_eq!(write(cgroup, "memory.max", NEAR), BUSY, "a beat arms it again");
     armed.guard.disarm().expect("disarm");
     assert_eq!(write(cgroup, "memory.max", NEAR), Ok(()), "disarmed on purpose");
-}
-
-pub(super) fn leases() {
-    let tenant = Tenant::new("leases");
-    let cgroup = &tenant.cgroup;
-    let mut armed = Armed::new();
-    armed.cover_with(cgroup, enforce);
-    let terms = |minimum: u64, seconds: u64| Terms {
-        minimum: Bytes::from_mib(minimum),
-        growth_per_second: Bytes::ZERO,
-        lifetime: Micros::from_secs(seconds),
-    };
-    let max = LimitKind::MemoryMax;
-    armed.guard.grant(id(cgroup), max, terms(32, 600)).expect("a lease");
-    assert_eq!(write(cgroup, "memory.max", b"31M"), BUSY);
-    let judged = armed.one("under the lease");
-    assert_eq!((judged.reason, judged.lease), (Reason::UnderLease, Some(Bytes::from_mib(32))));
-    assert_eq!(write(cgroup, "memory.max", NEAR), Ok(()));
-    let judged = armed.one("with a lease");
-    assert_eq!((judged.verdict, judged.reason), (Verdict::Allowed, Reason::Leased));
-    cgroup.write("memory.max", "64M");
-    armed.guard.grant(id(cgroup), LimitKind::MemoryHigh, terms(16, 600)).expect("a lease");
-    armed.guard.grant(id(cgroup), max, terms(32, 0)).expect("a lease");
-    assert_eq!(write(cgroup, "memory.max", NEAR), BUSY, "void, and another file's does not count");
-    assert_eq!(armed.one("a void lease").reason, Reason::LeaseExpired);
-    armed.guard.revoke(id(cgroup), max);
-    assert_eq!(write(cgroup, "memory.max", NEAR), BUSY);
-    assert_eq!(armed.one("no lease").reason, Reason::NoLease);
-    // Grows by 4 GiB a second: over any target before the write is made.
-    let growing = Terms { growth_per_second: Bytes::from_mib(1 << 20), ..terms(16, 600) };
-    armed.guard.grant(id(cgroup), max, growing).expect("a lease");
-    assert_eq!(write(cgroup, "memory.max", NEAR), BUSY);
-    let judged = armed.one("a lease that ages");
-    assert_eq!(judged.reason, Reason::UnderLease);
-    assert!(judged.lease > Some(Bytes::from_mib(32)), "{judged:?}");
-}
-
-/// What can't be read goes through where usage is not above what a lease allows: what it was given for fits.
-pub(super) fn unavailable_leased() {
-    let tenant = Tenant::new("unknown");
-    let cgroup = &tenant.cgroup;
-    let mut armed = Armed::over(cgroup, GuardMode::Enforce);
-    let terms = |minimum| Terms {
-        minimum: Bytes::from_mib(minimum),
-        growth_per_second: Bytes::ZERO,
-        lifetime: Micros::from_secs(600),
-    };
-    let long = [vec![b' '; 200], b"48M".to_vec()].concat();
-    armed.guard.grant(id(cgroup), LimitKind::MemoryMax, terms(16)).expect("a lease");
-    assert_eq!(write(cgroup, "memory.max", &long), BUSY);
-    armed.guard.grant(id(cgroup), LimitKind::MemoryMax, terms(40)).expect("a lease");
-    assert_eq!(write(cgroup, "memory.max", &long), Ok(()));
-    let told: Vec<_> =
-        armed.told().iter().map(|judged| (judged.verdict, judged.reason, judged.source)).collect();
-    let source = Source::TooLong;
-    assert_eq!(
-        told,
-        [
-            (Verdict::Denied, Reason::Unavailable, source),
-            (Verdict::Allowed, Reason::UnavailableLeased, source)
-        ]
-    );
-}
-
-/// A lease from what the gate saw: the safe minimum goes through, a page less does not.
-pub(super) fn evidence() {
-    let tenant = Tenant::new("evidence");
-    let cgroup = &tenant.cgroup;
-    let mut armed = Armed::new();
-    armed.cover_with(cgroup, |cover| {
-        cover.mode = GuardMode::Enforce;
-        cover.margin = Bytes::from_mib(1024);
-    });
-    let mut sampler = Sampler::new(&opened(cgroup)).expect("a sampler");
-    let policy = Policy { observe_window: Micros::from_millis(500), ..Policy::default() };
-    let evidence = observe(&mut sampler, Bytes::from_mib(48), policy).expect("evidence");
-    let terms = Terms::from_evidence(&evidence, Micros::from_secs(600)).expect("a floor");
-    let terms = Terms { growth_per_second: Bytes::ZERO, ..terms };
-    assert!(terms.minimum > Bytes::from_mib(24) && terms.minimum < Bytes::from_mib(40), "{terms:?}");
-    armed.guard.grant(id(cgroup), LimitKind::MemoryMax, terms).expect("a lease");
-    let minimum = terms.minimum.page_ceil().get();
-    assert_eq!(write(cgroup, "memory.max", (minimum - 4096).to_string().as_bytes()), BUSY);
-    assert_eq!(write(cgroup, "memory.max", minimum.to_string().as_bytes()), Ok(()));
-    assert_eq!((cgroup.limit("memory.max"), cgroup.kills()), (minimum.to_string(), 0));
-}
-
-/// Of two guards one that refuses is enough; a shrink of ours tells both.
-pub(super) fn two_guards() {
-    let tenant = Tenant::new("two");
-    let cgroup = &tenant.cgroup;
-    let mut one = Armed::new();
-    let mut two = Armed::new();
-    one.cover_with(cgroup, wide);
-    two.cover_with(cgroup, enforce);
-    assert_eq!(Found::all().expect("list them").len(), 2);
-    assert_eq!(write(cgroup, "memory.max", NEAR), BUSY);
-    // The kernel asks no further once one has refused, so the other need not have been asked.
-    assert!(one.told().iter().all(|judged| judged.verdict == Verdict::WouldDeny));
-    assert_eq!(two.one("the one that refuses").verdict, Verdict::Denied);
-    let terms = Terms {
-        minimum: Bytes::from_mib(32),
-        growth_per_second: Bytes::ZERO,
-        lifetime: Micros::from_secs(600),
-    };
-    let granted = grant_everywhere(id(cgroup), LimitKind::MemoryMax, terms).expect("both are told");
-    assert!(
-        Found::all().expect("list them").iter().all(|found| found.leases().is_ok_and(|held| held.len() == 1))
-    );
-    assert_eq!(write(cgroup, "memory.max", NEAR), Ok(()));
-    assert_eq!([one.one("leased").reason, two.one("leased").reason], [Reason::Leased; 2]);
-    drop(granted);
-    cgroup.write("memory.max", "64M");
-    assert_eq!(write(cgroup, "memory.max", NEAR), BUSY, "the lease is over");
 }
 
 pub(super) fn empty_cgroups() {
@@ -363,4 +227,20 @@ pub(super) fn bounded() {
     }
     guard.uncover(CgroupId::new(1));
     guard.cover(CgroupId::new(2), &cover).expect("there is room again");
+}
+
+/// A ring buffer of one page that nobody reads: what is in it and what was dropped make up all verdicts.
+pub(super) fn drops() {
+    const WRITES: usize = 100;
+    let tenant = Tenant::new("drops");
+    let mut armed = Armed::with(GuardOptions { ring_bytes: 4096, ..GuardOptions::default() });
+    armed.cover_with(&tenant.cgroup, enforce);
+    armed.guard.beat().expect("beat");
+    for _ in 0..WRITES {
+        assert_eq!(write(&tenant.cgroup, "memory.max", NEAR), BUSY);
+    }
+    let kept = armed.told().len();
+    assert!(kept > 10 && kept < WRITES, "{kept}");
+    assert_eq!(armed.guard.dropped().expect("read the drops"), (WRITES - kept) as u64);
+    assert_eq!(armed.count(Verdict::Denied, Reason::NoLease), WRITES as u64, "all are counted");
 }
