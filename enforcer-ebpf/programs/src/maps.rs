@@ -4,7 +4,8 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf};
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
 use enforcer_abi::{
-    Cost, GuardLife, Guarded, Header, Kind, Lease, LeaseKey, LimitParser, Past, Program, Reason, Source, Verdict,
+    Cost, GuardLife, Guarded, Header, Kind, Lease, LeaseKey, LimitParser, Past, Program, Reason, Source,
+    Verdict,
 };
 
 /// All records. The loader sets the size.
