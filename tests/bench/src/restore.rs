@@ -46,12 +46,23 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let (bus, probe) = Bus::start(Probe::load(&ProbeOptions::default())?);
     let mut instance = Instance::start(&class(), &options.workload, "restore").await?;
     let mut latencies: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    let mut legs: [Vec<f64>; 3] = Default::default();
     let mut killed = 0;
     for _ in 0..options.rounds {
         for way in ["gate", "poll 10 ms", "poll 100 ms"] {
             instance.reset().await?;
             let latency = match way {
-                "gate" => by_gate(&instance, &bus).await?,
+                "gate" => {
+                    let times = by_gate(&instance, &bus).await?;
+                    if let Some([crossed, heard, decided, restored]) = times {
+                        for (leg, (from, to)) in
+                            legs.iter_mut().zip([(crossed, heard), (heard, decided), (decided, restored)])
+                        {
+                            leg.push(milliseconds(from, to));
+                        }
+                    }
+                    times.map(|[crossed, .., restored]| milliseconds(crossed, restored))
+                }
                 "poll 10 ms" => by_polling(&instance, &bus, Duration::from_millis(10)).await?,
                 _ => by_polling(&instance, &bus, Duration::from_millis(100)).await?,
             };
@@ -73,6 +84,11 @@ pub(crate) async fn run(options: Options) -> Result<()> {
         );
         report.insert(way, spread);
     }
+    for (name, leg) in ["kernel to loop", "loop to decision", "decision to lifted"].into_iter().zip(&legs) {
+        if let Some(spread) = Spread::of(leg) {
+            println!("  gate, {name:<20} median {:>7.2} ms, p95 {:>7.2} ms", spread.median, spread.p95);
+        }
+    }
     crate::write_json("restore", &report)
 }
 
@@ -81,12 +97,19 @@ pub(crate) async fn run(options: Options) -> Result<()> {
 struct Watch {
     braked: Option<CommandId>,
     braked_ns: Option<u64>,
+    /// The first crossing after that reached the loop.
+    heard_ns: Option<u64>,
+    decided_ns: Option<u64>,
     restoring: Option<CommandId>,
     restored_ns: Option<u64>,
 }
 
 impl Observer for Watch {
-    fn signal(&mut self, _now: Instant, _signal: &Signal) {}
+    fn signal(&mut self, _now: Instant, signal: &Signal) {
+        if *signal == Signal::ReclaimBegin && self.braked_ns.is_some() && self.heard_ns.is_none() {
+            self.heard_ns = Some(now_ns());
+        }
+    }
     fn outcome(&mut self, _now: Instant, outcome: &Outcome) {
         if Some(outcome.id) == self.braked {
             self.braked_ns = Some(now_ns());
@@ -98,8 +121,11 @@ impl Observer for Watch {
     fn command(&mut self, _now: Instant, command: &Command) {
         match command.action {
             Action::SetBrake { .. } => self.braked = Some(command.id),
-            Action::Restore { .. } => self.restoring = Some(command.id),
-            Action::Observe | Action::Reclaim { .. } | Action::Commit { .. } => {}
+            Action::Restore { .. } if self.restoring.is_none() => {
+                self.restoring = Some(command.id);
+                self.decided_ns = Some(now_ns());
+            }
+            Action::Observe | Action::Reclaim { .. } | Action::Commit { .. } | Action::Restore { .. } => {}
         }
     }
     fn note(&mut self, _now: Instant, _text: &str) {}
@@ -108,7 +134,8 @@ impl Observer for Watch {
     fn progress(&mut self, _now: Instant, _progress: &Progress) {}
 }
 
-async fn by_gate(instance: &Instance, bus: &Bus) -> Result<Option<f64>> {
+/// When the brake was first crossed, when the loop heard of it, when the gate decided and when the brake was off.
+async fn by_gate(instance: &Instance, bus: &Bus) -> Result<Option<[u64; 4]>> {
     let mut heard = bus.subscribe();
     let id = CgroupId::new(instance.cgroup.id());
     let plan = Plan {
@@ -131,7 +158,9 @@ async fn by_gate(instance: &Instance, bus: &Bus) -> Result<Option<f64>> {
     }
     let braked = watch.braked_ns.unwrap_or(u64::MAX);
     let crossed = first.into_iter().find(|at| *at > braked);
-    Ok(crossed.zip(watch.restored_ns).map(|(crossed, restored)| milliseconds(crossed, restored)))
+    let times = [crossed, watch.heard_ns, watch.decided_ns, watch.restored_ns];
+    let times: Vec<u64> = times.into_iter().flatten().collect();
+    Ok(times.try_into().ok())
 }
 
 fn crossing(heard: &Heard, id: CgroupId) -> Option<u64> {
