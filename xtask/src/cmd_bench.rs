@@ -54,19 +54,23 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
         let folder = build::root().join("docs/bench");
         std::fs::create_dir_all(&folder)?;
         let name = &options.bench[0];
-        let icount = if options.icount { " --icount" } else { "" };
-        let command =
-            format!("cargo xtask bench --kernel {}{icount} {}", options.kernel, options.bench.join(" "));
+        let (icount, suffix) = if options.icount { (" --icount", "-icount") } else { ("", "") };
+        let command = format!(
+            "cargo xtask bench --kernel {} --memory {}{icount} {}",
+            options.kernel,
+            options.memory,
+            options.bench.join(" ")
+        );
         let page = format!(
-            "kernel:  {} (QEMU TCG, 2 CPUs)\ndate:    {}\ncommand: {command}\n\n{}\n",
+            "kernel:  {} (QEMU TCG)\ndate:    {}\ncommand: {command}\n\n{}\n",
             kernel.release,
             date.trim(),
             text.trim_end()
         );
-        std::fs::write(folder.join(format!("{name}.txt")), page).context("keep the result")?;
+        std::fs::write(folder.join(format!("{name}{suffix}.txt")), page).context("keep the result")?;
         for result in results {
             let (name, json) = result.split_once(' ').context("a result without a name")?;
-            std::fs::write(folder.join(format!("{name}.json")), format!("{json}\n"))?;
+            std::fs::write(folder.join(format!("{name}{suffix}.json")), format!("{json}\n"))?;
         }
     }
     Ok(ended.status)
