@@ -26,9 +26,9 @@ pub use offsets::{Field, Offsets};
 pub use program::{COST_BUCKETS, Cost, Program};
 pub use record::{Header, Kind, Record, RecordError};
 pub use records::{
-    CgroupLife, LifeEvent, LimitKind, LimitWrite, OomConstraint, OomEnd, OomFlags, OomKill, PAGES_MAX,
-    PAST_SHIFT, PAST_SLOTS, Past, PastSlot, Phase, ReclaimBegin, ReclaimEnd, ReclaimFlags, STAT_UNKNOWN,
-    Stat, Task,
+    CPUS_MAX, CgroupLife, LifeEvent, LimitKind, LimitWrite, OomConstraint, OomEnd, OomFlags, OomKill,
+    PAGES_MAX, PAST_SHIFT, PAST_SLOTS, PIDS_MAX, Past, PastSlot, Phase, ReclaimBegin, ReclaimEnd,
+    ReclaimFlags, STAT_UNKNOWN, Stat, Task,
 };
 pub use text::{ASKED_LEN, COMM_LEN, NAME_LEN, Text};
 

@@ -160,6 +160,20 @@ numbered! {
         StatFileDirty = 75, "NR_FILE_DIRTY";
         /// The number of a counter: `NR_WRITEBACK`
         StatFileWriteback = 76, "NR_WRITEBACK";
+        /// `task_group.shares`
+        CpuShares = 77, "task_group.shares";
+        /// `pids_cgroup.limit`
+        PidsLimit = 78, "pids_cgroup.limit";
+        /// `cpuset.cpus_allowed`, where that is a pointer (`CONFIG_CPUMASK_OFFSTACK`)
+        CpusetCpus = 79, "cpuset.cpus_allowed";
+        /// The slot of the pids controller: `cgroup.subsys[pids_cgrp_id]`
+        CgroupPidsCss = 80, "cgroup.subsys[pids_cgrp_id]";
+        /// The slot of the cpuset controller: `cgroup.subsys[cpuset_cgrp_id]`
+        CgroupCpusetCss = 81, "cgroup.subsys[cpuset_cgrp_id]";
+        /// `cftype.private`
+        FilePrivate = 82, "cftype.private";
+        /// The number of a file of the cpuset controller: `FILE_CPULIST`
+        FileCpulist = 83, "FILE_CPULIST";
     }
 }
 

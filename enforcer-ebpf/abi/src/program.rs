@@ -63,6 +63,18 @@ numbered! {
         GuardWrite = 27, "guard_write";
         /// An OOM is over.
         OomEndFexit = 28, "oom_end_fexit";
+        /// A write to `cpu.weight` begins.
+        WeightBegin = 29, "cpu_weight_begin";
+        /// A write to `cpu.weight` ends.
+        WeightEnd = 30, "cpu_weight_end";
+        /// A write to `cpuset.cpus` begins.
+        CpusetBegin = 31, "cpuset_cpus_begin";
+        /// A write to `cpuset.cpus` ends.
+        CpusetEnd = 32, "cpuset_cpus_end";
+        /// A write to `pids.max` begins.
+        PidsBegin = 33, "pids_max_begin";
+        /// A write to `pids.max` ends.
+        PidsEnd = 34, "pids_max_end";
     }
 }
 

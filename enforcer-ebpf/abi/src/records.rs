@@ -282,6 +282,12 @@ numbered! {
         MemoryLow = 5, "memory.low";
         /// `cpu.max`
         CpuMax = 6, "cpu.max";
+        /// `cpu.weight`
+        CpuWeight = 7, "cpu.weight";
+        /// `cpuset.cpus`
+        CpusetCpus = 8, "cpuset.cpus";
+        /// `pids.max`
+        PidsMax = 9, "pids.max";
     }
 }
 
@@ -307,23 +313,33 @@ pub struct LimitWrite {
     pub cgroup: u64,
     /// Who writes.
     pub writer: Task,
-    /// The value before the write: pages, or the quota in nanoseconds for `cpu.max` (`u64::MAX`: none).
+    /// The value before the write. Memory: pages. `cpu.max`: the quota in nanoseconds (`u64::MAX`: none).
+    /// `cpu.weight`: the scheduler's shares, times 1024. `cpuset.cpus`: bit n is CPU n. `pids.max`: a count
+    /// (above [`PIDS_MAX`]: none).
     pub old: u64,
     /// The value after the write; equal to `old` in `Begin`.
     pub new: u64,
-    /// The period before the write in nanoseconds; 0 except for `cpu.max`.
-    pub old_period: u64,
-    /// The period after the write in nanoseconds; 0 except for `cpu.max`.
-    pub new_period: u64,
-    /// What the write returned: bytes taken, or minus an `errno`; 0 in `Begin`.
+    /// More of the value before the write. `cpu.max`: the period in nanoseconds. `cpuset.cpus`: CPUs 64 to 127.
+    /// Else 0.
+    pub old_more: u64,
+    /// As `old_more`, after the write.
+    pub new_more: u64,
+    /// What the write returned: bytes taken (0 for `cpu.weight`), or minus an `errno`; 0 in `Begin`.
     pub result: i64,
     /// [`LimitKind`]
     pub file: u32,
     /// [`Phase`]
     pub phase: u32,
-    /// The string as written, cut to this length.
+    /// The string as written, cut to this length; for `cpu.weight` the eight bytes of the number that the
+    /// kernel made of it.
     pub asked: Text<ASKED_LEN>,
 }
+
+/// The greatest limit of `pids.max` (`PID_MAX_LIMIT`); the kernel keeps one more for `max`.
+pub const PIDS_MAX: u64 = 4 << 20;
+
+/// CPUs that the value of `cpuset.cpus` in a [`LimitWrite`] has room for.
+pub const CPUS_MAX: u32 = 128;
 
 numbered! {
     /// What happened to a cgroup.

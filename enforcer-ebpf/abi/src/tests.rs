@@ -61,8 +61,8 @@ fn limit_write() -> LimitWrite {
         writer: task(30),
         old: PAGES_MAX,
         new: 256,
-        old_period: 0,
-        new_period: 0,
+        old_more: 0,
+        new_more: 0,
         result: -16,
         file: LimitKind::MemoryMax as u32,
         phase: Phase::End as u32,
@@ -131,7 +131,7 @@ fn layout_is_locked() {
     layout!(ReclaimBegin, 32, header: 0, cgroup: 16, tgid: 24, flags: 28);
     layout!(ReclaimEnd, 48, header: 0, cgroup: 16, tgid: 24, flags: 28, duration_ns: 32, reclaimed: 40);
     layout!(LimitWrite, 144, header: 0, begin_ns: 16, cgroup: 24, writer: 32, old: 64, new: 72,
-        old_period: 80, new_period: 88, result: 96, file: 104, phase: 108, asked: 112);
+        old_more: 80, new_more: 88, result: 96, file: 104, phase: 108, asked: 112);
     layout!(CgroupLife, 168, header: 0, cgroup: 16, parent: 24, level: 32, event: 36, name: 40);
     layout!(GuardVerdict, 168, header: 0, cgroup: 16, writer: 24, asked: 56, limit: 64, usage: 72, margin: 80,
         lease_minimum: 88, lease_expires_ns: 96, syscall: 104, file: 112, mode: 116, verdict: 120, reason: 124,

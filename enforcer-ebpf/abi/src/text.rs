@@ -33,6 +33,11 @@ impl<const N: usize> Text<N> {
         }
     }
 
+    /// The whole buffer.
+    pub const fn buffer(&self) -> &[u8; N] {
+        &self.0
+    }
+
     /// The whole buffer, for a kernel program to fill.
     pub const fn buffer_mut(&mut self) -> &mut [u8; N] {
         &mut self.0

@@ -75,7 +75,9 @@ impl Writes {
 pub(super) fn limit(value: LimitValue) -> Limit {
     match value {
         LimitValue::Memory(limit) => limit,
-        LimitValue::Cpu { .. } => Limit::Max,
+        LimitValue::Cpu { .. } | LimitValue::Weight(_) | LimitValue::Cpus(_) | LimitValue::Count(_) => {
+            Limit::Max
+        }
     }
 }
 
@@ -86,6 +88,6 @@ fn is_memory(file: LimitKind) -> bool {
         | LimitKind::SwapMax
         | LimitKind::MemoryMin
         | LimitKind::MemoryLow => true,
-        LimitKind::CpuMax => false,
+        LimitKind::CpuMax | LimitKind::CpuWeight | LimitKind::CpusetCpus | LimitKind::PidsMax => false,
     }
 }

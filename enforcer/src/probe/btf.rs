@@ -180,6 +180,10 @@ impl Types<'_> {
             }
             Place::Size(structure) => u32::try_from(self.structure(structure)?.size()).ok(),
             Place::Enumerator(name) => self.enumerator(name),
+            Place::Pointer(structure, member) => {
+                let (offset, id) = self.member(&self.structure(structure)?, member)?;
+                matches!(self.plain(id)?, Type::Ptr(_)).then_some(offset)
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::judged::Judged;
 use enforcer_abi::{
-    ASKED_LEN, COMM_LEN, LifeEvent, LimitKind, NAME_LEN, OomConstraint, OomFlags, PAGES_MAX, Phase,
+    ASKED_LEN, COMM_LEN, LifeEvent, LimitKind, NAME_LEN, OomConstraint, OomFlags, PAGES_MAX, PIDS_MAX, Phase,
     ReclaimFlags, Record, STAT_UNKNOWN, Stat, Text,
 };
 use enforcer_gate::{Bytes, CgroupId, Instant, Limit, Micros, Pages};
@@ -189,6 +189,12 @@ pub enum LimitValue {
         /// The period.
         period: Micros,
     },
+    /// Of `cpu.weight`: 1 to 10,000.
+    Weight(u64),
+    /// Of `cpuset.cpus`: bit n is CPU n, as far as [`CPUS_MAX`](enforcer_abi::CPUS_MAX).
+    Cpus(u128),
+    /// Of `pids.max`; `None` for `max`.
+    Count(Option<u64>),
 }
 
 /// How a write ended.
@@ -349,7 +355,23 @@ impl From<&enforcer_abi::OomEnd> for OomEnd {
     }
 }
 
-fn limit_value(file: LimitKind, value: u64, period: u64) -> LimitValue {
+/// What `cpu.weight` says of the scheduler's shares, which have ten bits behind the point on 64-bit machines
+/// (`cpu_weight_read_u64`).
+fn weight(shares: u64) -> u64 {
+    (((shares >> 10) * 100 + 512) / 1024).clamp(1, 10_000)
+}
+
+/// The text that was written; where the kernel hands over a number, its digits.
+fn asked(file: LimitKind, asked: Text<ASKED_LEN>) -> Text<ASKED_LEN> {
+    match asked.buffer().first_chunk() {
+        Some(number) if file == LimitKind::CpuWeight => {
+            Text::new(u64::from_ne_bytes(*number).to_string().as_bytes())
+        }
+        Some(_) | None => asked,
+    }
+}
+
+fn limit_value(file: LimitKind, value: u64, more: u64) -> LimitValue {
     match file {
         LimitKind::MemoryMax
         | LimitKind::MemoryHigh
@@ -358,8 +380,11 @@ fn limit_value(file: LimitKind, value: u64, period: u64) -> LimitValue {
         | LimitKind::MemoryLow => LimitValue::Memory(limit(value)),
         LimitKind::CpuMax => LimitValue::Cpu {
             quota: (value != u64::MAX).then(|| Micros::new(value / 1000)),
-            period: Micros::new(period / 1000),
+            period: Micros::new(more / 1000),
         },
+        LimitKind::CpuWeight => LimitValue::Weight(weight(value)),
+        LimitKind::CpusetCpus => LimitValue::Cpus(u128::from(value) | u128::from(more) << 64),
+        LimitKind::PidsMax => LimitValue::Count((value <= PIDS_MAX).then_some(value)),
     }
 }
 
@@ -369,7 +394,7 @@ impl From<&enforcer_abi::LimitWrite> for LimitWrite {
         let end = match Phase::from_number(write.phase).unwrap_or(Phase::Begin) {
             Phase::Begin => None,
             Phase::End => Some(WriteEnd {
-                new: limit_value(file, write.new, write.new_period),
+                new: limit_value(file, write.new, write.new_more),
                 result: u64::try_from(write.result)
                     .map_err(|_| i32::try_from(write.result.saturating_neg()).unwrap_or(i32::MAX)),
             }),
@@ -380,8 +405,8 @@ impl From<&enforcer_abi::LimitWrite> for LimitWrite {
             cgroup: CgroupId::new(write.cgroup),
             file,
             writer: (&write.writer).into(),
-            asked: write.asked,
-            old: limit_value(file, write.old, write.old_period),
+            asked: asked(file, write.asked),
+            old: limit_value(file, write.old, write.old_more),
             end,
         }
     }
@@ -433,8 +458,8 @@ mod tests {
             writer: enforcer_abi::Task { pid: 2, tgid: 1, comm: Text::new(b"sh"), cgroup: 0 },
             old,
             new,
-            old_period: 100_000_000,
-            new_period: 50_000_000,
+            old_more: 100_000_000,
+            new_more: 50_000_000,
             result,
             file: file as u32,
             phase: phase as u32,
@@ -455,6 +480,30 @@ mod tests {
             let end = write(LimitKind::MemoryHigh, Phase::End, 0, pages, 3).end.expect("it ended");
             assert_eq!(end.new, LimitValue::Memory(expected), "{pages} pages");
         }
+    }
+
+    #[test]
+    fn other_files_have_values_of_their_own() {
+        for (file, old, value) in [
+            (LimitKind::CpuWeight, 1024 << 10, LimitValue::Weight(100)),
+            (LimitKind::CpuWeight, 604 << 10, LimitValue::Weight(59)),
+            (LimitKind::CpuWeight, 0, LimitValue::Weight(1)),
+            (LimitKind::CpuWeight, u64::MAX, LimitValue::Weight(10_000)),
+            (LimitKind::CpusetCpus, 0b11, LimitValue::Cpus(100_000_000 << 64 | 0b11)),
+            (LimitKind::PidsMax, 4_194_304, LimitValue::Count(Some(4_194_304))),
+            (LimitKind::PidsMax, 4_194_305, LimitValue::Count(None)),
+        ] {
+            assert_eq!(write(file, Phase::Begin, old, old, 0).old, value, "{}", file.name());
+        }
+    }
+
+    #[test]
+    fn a_weight_was_asked_for_as_a_number() {
+        for (number, digits) in [(0_u64, "0"), (59, "59"), (u64::MAX, "18446744073709551615")] {
+            let text = asked(LimitKind::CpuWeight, Text::new(&number.to_ne_bytes()));
+            assert_eq!(text.as_bytes(), digits.as_bytes());
+        }
+        assert_eq!(asked(LimitKind::PidsMax, Text::new(b"59")).as_bytes(), b"59");
     }
 
     #[test]

@@ -38,6 +38,9 @@ impl Need {
         Self::LimitWrite(LimitKind::MemoryMin),
         Self::LimitWrite(LimitKind::MemoryLow),
         Self::LimitWrite(LimitKind::CpuMax),
+        Self::LimitWrite(LimitKind::CpuWeight),
+        Self::LimitWrite(LimitKind::CpusetCpus),
+        Self::LimitWrite(LimitKind::PidsMax),
         Self::CgroupLife,
         Self::Guard,
     ];
@@ -73,6 +76,9 @@ impl Need {
             Self::LimitWrite(LimitKind::MemoryMin) => MEMORY_MIN,
             Self::LimitWrite(LimitKind::MemoryLow) => MEMORY_LOW,
             Self::LimitWrite(LimitKind::CpuMax) => CPU_MAX,
+            Self::LimitWrite(LimitKind::CpuWeight) => CPU_WEIGHT,
+            Self::LimitWrite(LimitKind::CpusetCpus) => CPUSET_CPUS,
+            Self::LimitWrite(LimitKind::PidsMax) => PIDS_MAX,
             Self::CgroupLife => CGROUP_LIFE,
             Self::Guard => guard::GUARD,
         }
@@ -471,6 +477,35 @@ limit_hook!(
     CpuEnd,
     [CgroupCpuCss, CpuQuota, CpuPeriod]
 );
+limit_hook!(
+    CPUSET_CPUS,
+    "cpuset_write_resmask",
+    "fentry+fexit:cpuset_write_resmask",
+    CpusetBegin,
+    CpusetEnd,
+    [CgroupCpusetCss, CpusetCpus, FilePrivate, FileCpulist, CgroupRoot, RootHierarchy]
+);
+limit_hook!(
+    PIDS_MAX,
+    "pids_max_write",
+    "fentry+fexit:pids_max_write",
+    PidsBegin,
+    PidsEnd,
+    [CgroupPidsCss, PidsLimit, CgroupRoot, RootHierarchy]
+);
+
+const WEIGHT: &[(usize, Argument)] =
+    &[(0, Argument::PointerTo("cgroup_subsys_state")), (2, Argument::Named("long long unsigned int"))];
+const WEIGHT_FIELDS: &[Field] = &[Field::CssCgroup, CGROUP[0], CGROUP[1], Field::CpuShares];
+
+const CPU_WEIGHT: &[Hook] = &[Hook {
+    name: "fentry+fexit:cpu_weight_write_u64",
+    attachments: &[
+        at(Program::WeightBegin, Point::Fentry("cpu_weight_write_u64"), WEIGHT, WEIGHT_FIELDS),
+        at(Program::WeightEnd, Point::Fexit("cpu_weight_write_u64"), WEIGHT, WEIGHT_FIELDS),
+    ],
+    lost: None,
+}];
 
 const LIFE: &[Field] = &[
     CGROUP[0],

@@ -40,10 +40,14 @@ impl Object {
         let offsets = offsets.to_bytes();
         let keep_past = [u8::from(options.keep_past)];
         let measure = [u8::from(options.measure)];
+        // Where they can't be counted, only what every mask of CPUs has is read.
+        let cpus =
+            aya::util::nr_cpus().map_or(1, |cpus| u32::try_from(cpus).unwrap_or(u32::MAX)).to_ne_bytes();
         let ebpf = EbpfLoader::new()
             .btf(Some(&btf))
             .override_global("OFFSETS", offsets.as_slice(), true)
             .override_global("MEASURE", measure.as_slice(), true)
+            .override_global("CPUS", cpus.as_slice(), true)
             .override_global("KEEP_PAST", keep_past.as_slice(), true)
             .override_global("STAT_TABLE", stat_table.to_ne_bytes().as_slice(), true)
             .map_max_entries("EVENTS", options.ring_bytes)

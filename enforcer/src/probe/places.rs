@@ -15,11 +15,13 @@ pub(crate) enum Place {
     Size(&'static str),
     /// The value of an enumerator.
     Enumerator(&'static str),
+    /// The offset of a member that is a pointer: structure, member.
+    Pointer(&'static str, &'static str),
 }
 
 /// Where a field is found.
 pub(crate) const fn place(field: Field) -> Place {
-    use Place::{Counter, Element, Enumerator, Member, Size};
+    use Place::{Counter, Element, Enumerator, Member, Pointer, Size};
     match field {
         Field::OomMemcg => Member("oom_control", &["memcg"]),
         Field::OomChosen => Member("oom_control", &["chosen"]),
@@ -98,5 +100,12 @@ pub(crate) const fn place(field: Field) -> Place {
         Field::StatUnevictable => Enumerator("NR_UNEVICTABLE"),
         Field::StatFileDirty => Enumerator("NR_FILE_DIRTY"),
         Field::StatFileWriteback => Enumerator("NR_WRITEBACK"),
+        Field::CpuShares => Member("task_group", &["shares"]),
+        Field::PidsLimit => Member("pids_cgroup", &["limit"]),
+        Field::CpusetCpus => Pointer("cpuset", "cpus_allowed"),
+        Field::CgroupPidsCss => Element("cgroup", "subsys", "pids_cgrp_id"),
+        Field::CgroupCpusetCss => Element("cgroup", "subsys", "cpuset_cgrp_id"),
+        Field::FilePrivate => Member("cftype", &["private"]),
+        Field::FileCpulist => Enumerator("FILE_CPULIST"),
     }
 }

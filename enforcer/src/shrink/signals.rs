@@ -71,7 +71,13 @@ impl Interpreter {
         let file = match write.file {
             LimitKind::MemoryMax => LimitFile::Max,
             LimitKind::MemoryHigh => LimitFile::High,
-            LimitKind::SwapMax | LimitKind::MemoryMin | LimitKind::MemoryLow | LimitKind::CpuMax => {
+            LimitKind::SwapMax
+            | LimitKind::MemoryMin
+            | LimitKind::MemoryLow
+            | LimitKind::CpuMax
+            | LimitKind::CpuWeight
+            | LimitKind::CpusetCpus
+            | LimitKind::PidsMax => {
                 return None;
             }
         };
@@ -84,7 +90,11 @@ impl Interpreter {
             LimitValue::Memory(new) if LimitValue::Memory(new) != write.old => {
                 Some(Signal::LimitWritten { file, new, writer_pid: write.writer.tgid })
             }
-            LimitValue::Memory(_) | LimitValue::Cpu { .. } => None,
+            LimitValue::Memory(_)
+            | LimitValue::Cpu { .. }
+            | LimitValue::Weight(_)
+            | LimitValue::Cpus(_)
+            | LimitValue::Count(_) => None,
         }
     }
 

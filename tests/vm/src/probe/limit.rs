@@ -69,8 +69,8 @@ pub(super) fn memory_max() {
 
 pub(super) fn every_file() {
     let cgroup = Scratch::new("files");
-    std::fs::write(format!("{}/cgroup.subtree_control", enforcer_vm_tests::scratch::MOUNT), "+cpu")
-        .expect("give the cpu controller");
+    let controllers = format!("{}/cgroup.subtree_control", enforcer_vm_tests::scratch::MOUNT);
+    std::fs::write(controllers, "+cpu +cpuset +pids").expect("give the controllers");
     let mut told = Told::of(Need::ALL.iter().copied().filter(|need| matches!(need, Need::LimitWrite(_))));
     let no_cpu = LimitValue::Cpu { quota: None, period: Micros::new(100_000) };
     let half_cpu = LimitValue::Cpu { quota: Some(Micros::new(25_000)), period: Micros::new(50_000) };
@@ -81,6 +81,9 @@ pub(super) fn every_file() {
         (LimitKind::MemoryMin, "1M", memory(0), memory(1 << 20)),
         (LimitKind::MemoryLow, "2M", memory(0), memory(2 << 20)),
         (LimitKind::CpuMax, "25000 50000", no_cpu, half_cpu),
+        (LimitKind::CpuWeight, "10000", LimitValue::Weight(100), LimitValue::Weight(10_000)),
+        (LimitKind::CpusetCpus, "1", LimitValue::Cpus(0), LimitValue::Cpus(0b10)),
+        (LimitKind::PidsMax, "4194304", LimitValue::Count(None), LimitValue::Count(Some(4_194_304))),
     ];
     assert_eq!(files.len(), LimitKind::ALL.len(), "every file");
     for (n, (file, asked, old, new)) in files.into_iter().enumerate() {
@@ -88,8 +91,20 @@ pub(super) fn every_file() {
         let (begin, end) = wait_for(&mut told, &cgroup, n);
         assert_eq!((begin.file, begin.old), (file, old), "{}", file.name());
         assert_eq!(end.asked.as_bytes(), asked.as_bytes());
-        assert_eq!(end.end.expect("it ended").new, new, "{}", file.name());
+        let written = end.end.expect("it ended");
+        assert_eq!(written.new, new, "{}", file.name());
+        // `cpu.weight` is the one whose function is not given the text.
+        let taken = if file == LimitKind::CpuWeight { 0 } else { asked.len() as u64 };
+        assert_eq!(written.result, Ok(taken), "{}", file.name());
     }
+    // The function behind cpuset.cpus serves cpuset.mems as well, which is not told.
+    cgroup.write("cpuset.mems", "0");
+    cgroup.write("cpu.weight", "59");
+    let (_, end) = wait_for(&mut told, &cgroup, LimitKind::ALL.len());
+    assert_eq!(end.end.expect("it ended").new, LimitValue::Weight(59), "the kernel keeps a near one");
+    cgroup.write("pids.max", "max");
+    let (_, end) = wait_for(&mut told, &cgroup, LimitKind::ALL.len() + 1);
+    assert_eq!(end.end.expect("it ended").new, LimitValue::Count(None));
 }
 
 pub(super) fn refused() {
