@@ -8,6 +8,7 @@
 pub mod actuate;
 pub mod cgroup;
 pub mod cli;
+pub mod drift;
 pub mod duration;
 pub mod guard;
 pub mod names;

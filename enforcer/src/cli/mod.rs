@@ -5,6 +5,7 @@
 mod certificate;
 mod check;
 mod completions;
+mod drift;
 mod failure;
 mod floor;
 mod guard;
@@ -39,6 +40,7 @@ enum Command {
     Floor(floor::Options),
     Shrink(shrink::Options),
     Guard(guard::Options),
+    Drift(drift::Options),
     Record(record::Options),
     Replay(replay::Options),
     Recover(recover::Options),
@@ -80,6 +82,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Floor(options) => floor::run(&options),
         Command::Shrink(options) => shrink::run(&options),
         Command::Guard(options) => guard::run(&options),
+        Command::Drift(options) => drift::run(&options),
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Recover(options) => recover::run(&options),

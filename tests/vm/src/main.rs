@@ -6,6 +6,7 @@
 mod actuate;
 mod cgroup;
 mod cli;
+mod drift;
 mod guard;
 mod guest;
 mod oom;
@@ -30,6 +31,7 @@ fn main() {
     cases.extend(cgroup::cases());
     cases.extend(probe::cases());
     cases.extend(guard::cases());
+    cases.extend(drift::cases());
     cases.extend(oom::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());

@@ -1,0 +1,214 @@
+//! Watches until it is told to stop.
+
+use super::{Options, line};
+use crate::cgroup::{Cgroup, Mount};
+use crate::cli::{Exit, Failure, failure, json, print};
+use crate::drift::{About, Drift, Watch, accepted, parse, who};
+use crate::node::Need as NodeNeed;
+use crate::probe::{Event, Kind, LimitKind, LimitWrite, Need, Probe, ProbeError, ProbeOptions};
+use enforcer_gate::CgroupId;
+use nix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use std::path::Path;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+const WHAT: &str = "can't watch limits of";
+const NEEDS: [NodeNeed; 3] = [NodeNeed::Root, NodeNeed::CgroupV2Memory, NodeNeed::Btf];
+
+/// The first line.
+#[derive(Serialize)]
+struct Watching {
+    files: Vec<&'static str>,
+    cgroups: usize,
+    /// What is not told on this kernel.
+    lost: Vec<String>,
+}
+
+pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
+    let everything = Path::new("every cgroup").to_owned();
+    let first = options.cgroups.first().unwrap_or(&everything);
+    failure::require(WHAT, first, &NEEDS)?;
+    let cgroups = options
+        .cgroups
+        .iter()
+        .map(|path| Cgroup::open(path).map_err(|error| Failure::cgroup(WHAT, path, &error)));
+    let cgroups = cgroups.collect::<Result<Vec<_>, _>>()?;
+    let mount = Mount::discover().map_err(|error| Failure::cgroup(WHAT, first, &error))?;
+    let io = |error: std::io::Error| Failure::new(Exit::Failed, WHAT, first, &error, "");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io)?;
+    runtime.block_on(async {
+        let stop = |kind| signal(kind).map_err(io);
+        let (mut interrupt, mut terminate) = (stop(SignalKind::interrupt())?, stop(SignalKind::terminate())?);
+        let probe_error = |error: ProbeError| failure::probe(WHAT, first, &error);
+        let mut sentinel = Sentinel::start(options, cgroups, mount).map_err(probe_error)?;
+        let watching = sentinel.watching();
+        if watching.files.is_empty() {
+            let why = watching.lost.join("; ");
+            let todo = "enforcer check says which hooks this kernel has";
+            return Err(Failure::new(Exit::Unsupported, WHAT, first, &why, todo));
+        }
+        print(&begin(&watching, options.json.json));
+        sentinel.look();
+        let stop = async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        };
+        sentinel.run(stop).await.map_err(probe_error)
+    })?;
+    Ok(Exit::Done)
+}
+
+fn begin(watching: &Watching, as_json: bool) -> String {
+    if as_json {
+        return json::line(watching);
+    }
+    let which = match watching.cgroups {
+        0 => "every cgroup".into(),
+        1 => "1 cgroup and all below".into(),
+        more => format!("{more} cgroups and all below"),
+    };
+    let lost: String = watching.lost.iter().flat_map(|lost| ["not told: ", lost, "\n"]).collect();
+    format!("watching {} of {which}\n{lost}", watching.files.join(", "))
+}
+
+struct Sentinel<'a> {
+    options: &'a Options,
+    cgroups: Vec<Cgroup>,
+    mount: Mount,
+    probe: Probe,
+    watch: Watch,
+}
+
+impl<'a> Sentinel<'a> {
+    fn start(options: &'a Options, cgroups: Vec<Cgroup>, mount: Mount) -> Result<Self, ProbeError> {
+        let writes = LimitKind::ALL.iter().map(|file| Need::LimitWrite(*file));
+        let probe = Probe::load(&ProbeOptions::only(writes.chain([Need::CgroupLife])))?;
+        Ok(Self { options, cgroups, mount, probe, watch: Watch::default() })
+    }
+
+    fn watching(&self) -> Watching {
+        let told = self.probe.hooks().iter().filter(|hook| hook.in_use.is_some());
+        let file = |need| match need {
+            Need::LimitWrite(file) => Some(LimitKind::name(file)),
+            Need::OomKill
+            | Need::OomGroup
+            | Need::OomEnd
+            | Need::Reclaim
+            | Need::CgroupLife
+            | Need::Guard => None,
+        };
+        let lost = self.probe.hooks().iter();
+        Watching {
+            files: told.filter_map(|hook| file(hook.need)).collect(),
+            cgroups: self.cgroups.len(),
+            lost: lost.filter_map(|hook| Some(format!("{}: {}", hook.need, hook.lost?))).collect(),
+        }
+    }
+
+    /// What differs already.
+    fn look(&mut self) {
+        for cgroup in &self.cgroups {
+            for (file, expected) in &self.options.expect {
+                let read = cgroup.read(file.name(), |text| {
+                    Ok(std::str::from_utf8(text).ok().and_then(|text| parse(*file, text)))
+                });
+                let Ok(Some(value)) = read else { continue };
+                if accepted(expected, value).is_none()
+                    && self.watch.drift(cgroup.id(), *file, value) == Drift::New
+                {
+                    print(&line::found(cgroup.absolute(), *file, value, expected, self.options.json.json));
+                }
+            }
+        }
+    }
+
+    async fn run(&mut self, stop: impl Future<Output = ()>) -> Result<(), ProbeError> {
+        tokio::pin!(stop);
+        loop {
+            let due_ns = self.watch.due_ns();
+            let due = async {
+                match due_ns {
+                    Some(due_ns) => {
+                        let left = due_ns.saturating_sub(nanos(ClockId::CLOCK_MONOTONIC));
+                        tokio::time::sleep(Duration::from_nanos(left)).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = &mut stop => break,
+                event = self.probe.next_event() => self.take(&event?),
+                () = due => {}
+            }
+            self.tell(nanos(ClockId::CLOCK_MONOTONIC));
+        }
+        let mut events = Vec::new();
+        self.probe.drain(|event| events.push(event))?;
+        for event in &events {
+            self.take(event);
+        }
+        // Also what was waited with, and what still runs.
+        self.tell(u64::MAX);
+        let dropped = self.probe.drops()?.get(&Kind::LimitWrite).copied().unwrap_or(0);
+        if dropped > 0 {
+            print(&line::dropped(dropped, self.options.json.json));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: &Event) {
+        match event {
+            Event::LimitWrite(write) => {
+                let Self { watch, mount, cgroups, options, .. } = self;
+                watch.told(write, || about(write, mount, cgroups, options));
+            }
+            Event::CgroupLife(life) => self.watch.life(life),
+            Event::OomKill(_)
+            | Event::OomEnd(_)
+            | Event::ReclaimBegin(_)
+            | Event::ReclaimEnd(_)
+            | Event::Judged(_) => {}
+        }
+    }
+
+    fn tell(&mut self, now_ns: u64) {
+        let monotonic = nanos(ClockId::CLOCK_MONOTONIC);
+        let wall_ns = nanos(ClockId::CLOCK_REALTIME).saturating_sub(monotonic);
+        for report in self.watch.take(now_ns) {
+            print(&line::line(&report, wall_ns, self.options.json.json));
+        }
+    }
+}
+
+/// What can be found out about a write; `None` where its cgroup is not watched.
+fn about(write: &LimitWrite, mount: &Mount, cgroups: &[Cgroup], options: &Options) -> Option<About> {
+    let path = |cgroup: CgroupId| mount.path_of(cgroup).ok().flatten();
+    let cgroup = path(write.cgroup);
+    let is_watched = cgroups.is_empty()
+        || cgroups.iter().any(|watched| {
+            watched.id() == write.cgroup
+                || cgroup.as_deref().is_some_and(|path| path.starts_with(watched.absolute()))
+        });
+    if !is_watched {
+        return None;
+    }
+    let is_named = |named: &Cgroup| named.id() == write.cgroup || cgroup.as_deref() == Some(named.absolute());
+    let expected =
+        options.expect.iter().rfind(|(file, _)| *file == write.file).map(|(_, expected)| *expected);
+    Some(About {
+        writer_cgroup: write.writer.cgroup.and_then(path),
+        who: who(write.writer.tgid),
+        expected: expected.filter(|_| cgroups.iter().any(is_named)),
+        cgroup,
+    })
+}
+
+/// A clock in nanoseconds; 0 where the kernel has no such clock.
+fn nanos(clock: ClockId) -> u64 {
+    let Ok(time) = clock_gettime(clock) else { return 0 };
+    let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec()).unwrap_or(0))
+}
