@@ -1,15 +1,17 @@
 //! The drift sentinel: every write to a limit file has a name to it, and a value that is not what is expected is told.
 //!
 //! The kernel programs tell of each write's begin and end (`probe`). [`Watch`] joins the two, [`classify`] says why a
-//! limit is what it is. Neither does I/O nor reads a clock.
+//! limit is what it is; neither does I/O nor reads a clock. [`mend`] puts an expected value back.
 
 mod cause;
+mod mend;
 mod value;
 mod watch;
 mod weight;
 mod writer;
 
 pub use cause::{Cause, Change, Context, Who, accepted, classify};
+pub use mend::{MendError, Way, mend};
 pub use value::{Expected, parse, parse_expected, raw, shown};
 pub use watch::{About, Drift, Outcome, Report, Watch};
 pub use weight::Conversion;

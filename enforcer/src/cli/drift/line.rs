@@ -1,8 +1,8 @@
 //! One write, for people and for scripts.
 
 use crate::cgroup::shown;
-use crate::cli::json;
-use crate::drift::{self, Cause, Drift, Expected, Outcome, Report};
+use crate::cli::{failure::chain, json};
+use crate::drift::{self, Cause, Drift, Expected, MendError, Outcome, Report, Way};
 use crate::probe::{LimitKind, LimitValue};
 use crate::utc::utc;
 use enforcer_gate::CgroupId;
@@ -57,6 +57,19 @@ struct Found {
     new: String,
     expected: String,
     drift: &'static str,
+}
+
+#[derive(Serialize)]
+struct Mended {
+    event: &'static str,
+    cgroup: String,
+    file: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    through: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -184,6 +197,41 @@ pub(super) fn found(
     }
     let (value, expected) = (readable(value), should(expected, readable));
     format!("{} {} is {value} already: DRIFT, expected {expected}\n", shown(cgroup), file.name())
+}
+
+/// What came of putting a limit back.
+pub(super) fn mended(
+    cgroup: &Path,
+    file: LimitKind,
+    done: Result<(Way, LimitValue), MendError>,
+    as_json: bool,
+) -> String {
+    let (cgroup, file) = (shown(cgroup), file.name());
+    let why = done.as_ref().err().map(|error| chain(error));
+    if as_json {
+        let done = done.ok();
+        return json::line(&Mended {
+            event: if done.is_some() { "mended" } else { "not mended" },
+            cgroup,
+            file,
+            new: done.map(|(_, value)| raw(value)),
+            through: done.map(|(way, _)| through(way)),
+            why,
+        });
+    }
+    match done {
+        Ok((way, value)) => {
+            format!("mended: {cgroup} {file} is {} again, through {}\n", readable(value), through(way))
+        }
+        Err(_) => format!("not mended: {cgroup} {file}: {}\n", why.unwrap_or_default()),
+    }
+}
+
+const fn through(way: Way) -> &'static str {
+    match way {
+        Way::Systemd => "systemd",
+        Way::File => "the file",
+    }
 }
 
 /// How many records had no room.

@@ -14,7 +14,7 @@ pub(super) use run::run;
 ///
 /// Runs until Ctrl-C and prints a line for each write, by whomever, with what is behind it: enforcer itself, systemd
 /// applying its unit, a restart, a runtime's rounding, a memory update that resets swap, or nothing known. With
-/// --expect, a value that differs is called drift, once a value. Changes nothing. Files: memory.max, memory.high,
+/// --expect, a value that differs is called drift, once a value. Changes nothing without --mend. Files: memory.max, memory.high,
 /// memory.low, memory.min, memory.swap.max, cpu.max, cpu.weight, cpuset.cpus, pids.max.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
@@ -25,6 +25,10 @@ pub(super) struct Options {
     /// either conversion that runtimes use
     #[arg(long, value_name = "FILE=VALUE", value_parser = parse_expected, requires = "cgroups")]
     expect: Vec<(LimitKind, Expected)>,
+    /// Puts what drifts back and reads it: through systemd where a unit has it, through the file elsewhere. A limit of
+    /// memory or swap is only raised: what lowers one safely is enforcer shrink
+    #[arg(long, requires = "expect")]
+    mend: bool,
     #[command(flatten)]
     json: Json,
 }

@@ -3,18 +3,22 @@
 use super::{Options, line};
 use crate::cgroup::{Cgroup, Mount};
 use crate::cli::{Exit, Failure, failure, json, print};
-use crate::drift::{About, Drift, Watch, accepted, parse, who};
+use crate::drift::{About, Drift, Expected, Outcome, Watch, accepted, mend, parse, who};
 use crate::node::Need as NodeNeed;
 use crate::probe::{Event, Kind, LimitKind, LimitWrite, Need, Probe, ProbeError, ProbeOptions};
 use enforcer_gate::CgroupId;
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 const WHAT: &str = "can't watch limits of";
 const NEEDS: [NodeNeed; 3] = [NodeNeed::Root, NodeNeed::CgroupV2Memory, NodeNeed::Btf];
+
+/// A limit is put back no more often than this.
+const MEND_PAUSE_NS: u64 = 10_000_000_000;
 
 /// The first line.
 #[derive(Serialize)]
@@ -80,13 +84,15 @@ struct Sentinel<'a> {
     mount: Mount,
     probe: Probe,
     watch: Watch,
+    /// When a limit was last mended, or that was tried (`CLOCK_MONOTONIC`).
+    mended: BTreeMap<(PathBuf, LimitKind), u64>,
 }
 
 impl<'a> Sentinel<'a> {
     fn start(options: &'a Options, cgroups: Vec<Cgroup>, mount: Mount) -> Result<Self, ProbeError> {
         let writes = LimitKind::ALL.iter().map(|file| Need::LimitWrite(*file));
         let probe = Probe::load(&ProbeOptions::only(writes.chain([Need::CgroupLife])))?;
-        Ok(Self { options, cgroups, mount, probe, watch: Watch::default() })
+        Ok(Self { options, cgroups, mount, probe, watch: Watch::default(), mended: BTreeMap::new() })
     }
 
     fn watching(&self) -> Watching {
@@ -110,6 +116,7 @@ impl<'a> Sentinel<'a> {
 
     /// What differs already.
     fn look(&mut self) {
+        let mut drifted = Vec::new();
         for cgroup in &self.cgroups {
             for (file, expected) in &self.options.expect {
                 let read = cgroup.read(file.name(), |text| {
@@ -120,8 +127,12 @@ impl<'a> Sentinel<'a> {
                     && self.watch.drift(cgroup.id(), *file, value) == Drift::New
                 {
                     print(&line::found(cgroup.absolute(), *file, value, expected, self.options.json.json));
+                    drifted.push((cgroup.absolute().to_owned(), *file, *expected));
                 }
             }
+        }
+        for (cgroup, file, expected) in drifted {
+            self.mend(cgroup, file, &expected);
         }
     }
 
@@ -179,7 +190,28 @@ impl<'a> Sentinel<'a> {
         let wall_ns = nanos(ClockId::CLOCK_REALTIME).saturating_sub(monotonic);
         for report in self.watch.take(now_ns) {
             print(&line::line(&report, wall_ns, self.options.json.json));
+            if let (Outcome::Ended { drift: Drift::New | Drift::Known, .. }, Some(cgroup), Some(expected)) =
+                (report.outcome, report.about.cgroup, report.about.expected)
+            {
+                self.mend(cgroup, report.write.file, &expected);
+            }
         }
+    }
+
+    /// Puts a limit back, if that is wanted and was not tried just now: who disagrees with somebody is no help to
+    /// anybody by doing so a thousand times a second.
+    fn mend(&mut self, path: PathBuf, file: LimitKind, expected: &Expected) {
+        if !self.options.mend {
+            return;
+        }
+        let now_ns = nanos(ClockId::CLOCK_MONOTONIC);
+        let last = self.mended.get(&(path.clone(), file));
+        if last.is_some_and(|last_ns| now_ns.saturating_sub(*last_ns) < MEND_PAUSE_NS) {
+            return;
+        }
+        let done = Cgroup::open(&path).map_err(Into::into).and_then(|cgroup| mend(&cgroup, file, expected));
+        print(&line::mended(&path, file, done, self.options.json.json));
+        self.mended.insert((path, file), now_ns);
     }
 }
 

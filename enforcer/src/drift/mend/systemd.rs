@@ -1,0 +1,164 @@
+//! Setting a unit's limits through systemd, which would put its own back otherwise.
+
+use super::MendError;
+use super::wire::{self, Answer, HEAD, Value};
+use crate::probe::{LimitKind, LimitValue};
+use enforcer_gate::Limit;
+use std::io::{Error, ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Component, Path};
+use std::time::Duration;
+
+/// systemd's own socket, open to root: no message bus is needed.
+const SOCKET: &str = "/run/systemd/private";
+const TIME_OUT: Duration = Duration::from_secs(5);
+/// Messages that are passed over while waiting for the answer, and how long one may be.
+const MESSAGES_MAX: usize = 64;
+const MESSAGE_MAX: usize = 1 << 20;
+const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
+
+/// The unit of systemd's that a cgroup below the mount belongs to, by its path: all above it are slices. What a
+/// container or a user's own systemd made lies below a scope or service.
+pub(super) fn unit_of(path: &Path) -> Option<&str> {
+    let mut names = path.components().map(|component| match component {
+        Component::Normal(name) => name.to_str(),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+    });
+    let unit = names.next_back()??;
+    let is_unit = matches!(kind(unit), Some("slice" | "scope" | "service"));
+    (is_unit && names.all(|name| name.and_then(kind) == Some("slice"))).then_some(unit)
+}
+
+/// What kind of unit has this name.
+fn kind(name: &str) -> Option<&str> {
+    Some(name.rsplit_once('.')?.1)
+}
+
+/// The properties that make a limit.
+pub(super) fn properties(file: LimitKind, value: LimitValue) -> Vec<(&'static str, Value)> {
+    let number = |name, value: Option<u64>| vec![(name, Value::Number(value.unwrap_or(u64::MAX)))];
+    match value {
+        LimitValue::Memory(limit) => {
+            let name = match file {
+                LimitKind::MemoryHigh => "MemoryHigh",
+                LimitKind::MemoryLow => "MemoryLow",
+                LimitKind::MemoryMin => "MemoryMin",
+                LimitKind::SwapMax => "MemorySwapMax",
+                LimitKind::MemoryMax
+                | LimitKind::CpuMax
+                | LimitKind::CpuWeight
+                | LimitKind::CpusetCpus
+                | LimitKind::PidsMax => "MemoryMax",
+            };
+            number(
+                name,
+                match limit {
+                    Limit::Bytes(bytes) => Some(bytes.get()),
+                    Limit::Max => None,
+                },
+            )
+        }
+        LimitValue::Cpu { quota, period } => {
+            let a_second = |quota: u64| quota.saturating_mul(1_000_000).checked_div(period.get());
+            let mut all = number("CPUQuotaPeriodUSec", Some(period.get()));
+            all.extend(number("CPUQuotaPerSecUSec", quota.and_then(|quota| a_second(quota.get()))));
+            all
+        }
+        LimitValue::Weight(weight) => number("CPUWeight", Some(weight)),
+        LimitValue::Count(count) => number("TasksMax", count),
+        LimitValue::Cpus(cpus) => {
+            let bytes = cpus.to_le_bytes();
+            let used = 16 - cpus.leading_zeros() as usize / 8;
+            vec![("AllowedCPUs", Value::Bytes(bytes[..used].to_vec()))]
+        }
+    }
+}
+
+/// Sets properties of a unit until the next boot. `false`: systemd has no such unit.
+pub(super) fn set(unit: &str, properties: &[(&str, Value)]) -> Result<bool, MendError> {
+    match call(unit, properties).map_err(MendError::Bus)? {
+        Answer::Done | Answer::Other => Ok(true),
+        Answer::Refused { name, .. } if name == NO_SUCH_UNIT => Ok(false),
+        Answer::Refused { name, text } => Err(MendError::Refused { name, text }),
+    }
+}
+
+fn call(unit: &str, properties: &[(&str, Value)]) -> Result<Answer, Error> {
+    let mut bus = UnixStream::connect(SOCKET)?;
+    bus.set_read_timeout(Some(TIME_OUT))?;
+    bus.set_write_timeout(Some(TIME_OUT))?;
+    // Our user's number in digits, each of them as the two digits of its code.
+    let user = nix::unistd::geteuid().to_string();
+    let digits: Vec<_> = user.bytes().map(|digit| format!("{digit:02x}")).collect();
+    bus.write_all(format!("\0AUTH EXTERNAL {}\r\n", digits.concat()).as_bytes())?;
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        let mut byte = [0];
+        bus.read_exact(&mut byte)?;
+        line.extend(byte);
+        if line.len() > 512 {
+            return Err(Error::from(ErrorKind::InvalidData));
+        }
+    }
+    if !line.starts_with(b"OK") {
+        return Err(Error::from(ErrorKind::PermissionDenied));
+    }
+    bus.write_all(b"BEGIN\r\n")?;
+    bus.write_all(&wire::set_unit_properties(unit, properties))?;
+    for _ in 0..MESSAGES_MAX {
+        let mut head = [0; HEAD];
+        bus.read_exact(&mut head)?;
+        let length = wire::rest_of(&head).filter(|length| *length <= MESSAGE_MAX);
+        let mut rest = vec![0; length.ok_or(ErrorKind::InvalidData)?];
+        bus.read_exact(&mut rest)?;
+        match wire::answer(&head, &rest) {
+            Answer::Other => {}
+            answer @ (Answer::Done | Answer::Refused { .. }) => return Ok(answer),
+        }
+    }
+    Err(Error::from(ErrorKind::TimedOut))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::value::parse;
+    use super::*;
+
+    #[test]
+    fn units_are_known_by_their_path() {
+        for (path, unit) in [
+            ("system.slice/cron.service", Some("cron.service")),
+            ("kubepods.slice/kubepods-pod1.slice/cri-containerd-1.scope", Some("cri-containerd-1.scope")),
+            ("kubepods.slice", Some("kubepods.slice")),
+            ("system.slice/docker-1.scope/init.scope", None),
+            ("user.slice/user-0.slice/user@0.service/app.slice/a.service", None),
+            ("kubepods/pod1", None),
+            ("", None),
+        ] {
+            assert_eq!(unit_of(Path::new(path)), unit, "{path}");
+        }
+    }
+
+    #[test]
+    fn limits_have_properties() {
+        let of = |file, text| properties(file, parse(file, text).unwrap());
+        for (file, text, expected) in [
+            (LimitKind::MemoryMax, "64Mi", vec![("MemoryMax", Value::Number(64 << 20))]),
+            (LimitKind::SwapMax, "max", vec![("MemorySwapMax", Value::Number(u64::MAX))]),
+            (
+                LimitKind::CpuMax,
+                "25000 50000",
+                vec![
+                    ("CPUQuotaPeriodUSec", Value::Number(50_000)),
+                    ("CPUQuotaPerSecUSec", Value::Number(500_000)),
+                ],
+            ),
+            (LimitKind::CpuWeight, "59", vec![("CPUWeight", Value::Number(59))]),
+            (LimitKind::CpusetCpus, "0,9", vec![("AllowedCPUs", Value::Bytes(vec![1, 2]))]),
+            (LimitKind::CpusetCpus, "", vec![("AllowedCPUs", Value::Bytes(vec![]))]),
+            (LimitKind::PidsMax, "7", vec![("TasksMax", Value::Number(7))]),
+        ] {
+            assert_eq!(of(file, text), expected, "{text}");
+        }
+    }
+}
