@@ -2,7 +2,7 @@
 
 use crate::guest::{Boot, Kit};
 use crate::kernels::{self, KERNELS, Kernel, Tier};
-use crate::{build, long, setup};
+use crate::{build, debian, long, setup};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::io::{BufRead, BufReader};
@@ -28,6 +28,9 @@ pub(crate) struct Options {
 
 /// What the VM tier runs; the benchmarks have a short form among the tests.
 const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::VM_TESTS, build::BENCH];
+
+/// The tier of what needs systemd or a container runtime: in a guest of its own, which runs nothing else.
+const DEBIAN: &str = "debian";
 
 /// What test runners counted.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +82,11 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
     if !options.host_only {
         let kit = Kit::ready(&PROGRAMS)?;
         for kernel in chosen(options.kernel.as_deref())? {
-            summary.push(guest(&kit, kernel, options)?);
+            let full = kernel.tier == Tier::Full || options.kernel.is_some();
+            summary.push(guest(&kit, kernel, options, if full { "full" } else { "smoke" })?);
+            if kernel.name == kernels::DEFAULT {
+                summary.push(guest(&kit, kernel, options, DEBIAN)?);
+            }
         }
     }
     println!("\n== summary");
@@ -136,10 +143,8 @@ fn cargo_test() -> Command {
     cargo
 }
 
-fn guest(kit: &Kit, kernel: &Kernel, options: &Options) -> Result<(String, Counts)> {
+fn guest(kit: &Kit, kernel: &Kernel, options: &Options, tier: &str) -> Result<(String, Counts)> {
     let unpacked = kernel.unpacked()?;
-    let full = kernel.tier == Tier::Full || options.kernel.is_some();
-    let tier = if full { "full" } else { "smoke" };
     println!("\n== {} ({tier})", unpacked.release);
     let mut boot = Boot::new(&["/bin/busybox", "env"]);
     boot.job.push(format!("ENFORCER_TIER={tier}"));
@@ -147,6 +152,9 @@ fn guest(kit: &Kit, kernel: &Kernel, options: &Options) -> Result<(String, Count
     boot.job.push("--color=never".into());
     boot.job.extend(options.filter.clone());
     boot.time_out = Duration::from_mins(30);
+    if tier == DEBIAN {
+        boot.debian = Some(debian::image()?);
+    }
     let mut counts = None;
     let ended = kit.boot(&unpacked, boot, |line| {
         println!("{line}");

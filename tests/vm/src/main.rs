@@ -1,6 +1,6 @@
 //! Tests that need a real kernel; run inside the VM.
 //!
-//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only. The one argument `verifier` prints
+//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only; `debian` runs only what needs a Debian. The one argument `verifier` prints
 //! what the kernel's verifier counts in each program instead.
 
 mod actuate;
@@ -23,7 +23,6 @@ fn main() {
     if std::env::args().nth(1).is_some_and(|word| word == "verifier") {
         return verifier::print();
     }
-    let smoke = std::env::var("ENFORCER_TIER").is_ok_and(|tier| tier == "smoke");
     let mut cases = Vec::new();
     cases.extend(guest::cases());
     cases.extend(actuate::cases());
@@ -35,5 +34,5 @@ fn main() {
     cases.extend(oom::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());
-    case::run(cases, smoke);
+    case::run(cases, case::Selection::asked());
 }

@@ -1,5 +1,6 @@
 //! The drift sentinel, as a person runs it.
 
+mod debian;
 mod writes;
 
 use enforcer_vm_tests::case::{Case, Tier, nothing};
@@ -14,6 +15,10 @@ const fn smoke(name: &'static str, run: fn()) -> Case {
     Case { name, tier: Tier::Smoke, needs: nothing, run }
 }
 
+const fn debian(name: &'static str, run: fn()) -> Case {
+    Case { name, tier: Tier::Debian, needs: nothing, run }
+}
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         smoke("drift::every_limit_file_is_told_with_its_writer", writes::every_file),
@@ -22,6 +27,13 @@ pub(crate) fn cases() -> Vec<Case> {
         smoke("drift::drift_is_told_once_a_value", writes::once_a_value),
         smoke("drift::swap_that_a_memory_update_resets_is_named", writes::swap_reset),
         smoke("drift::a_restart_is_named", writes::restart),
+        smoke("drift::a_limit_is_put_back_and_memory_is_not_taken_away", writes::mended),
+        debian("drift::systemd_putting_its_value_back_is_named", debian::reapplied),
+        debian("drift::what_systemd_puts_back_is_mended_through_it", debian::mended),
+        debian("drift::a_property_that_is_set_is_systemds_write", debian::set_property),
+        debian("drift::an_update_by_runc_is_named", debian::runc),
+        debian("drift::an_update_by_crun_is_named", debian::crun),
+        debian("drift::a_quota_that_systemd_rounds_is_no_drift", debian::rounding),
     ]
 }
 
@@ -58,11 +70,12 @@ impl Sentinel {
         Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}")))
     }
 
-    /// The next line about this file, however many there are about others.
+    /// The next line about this file that tells of a change, however many there are about others: systemd writes again
+    /// what is there already.
     fn about(&mut self, file: &str) -> Value {
         loop {
             let line = self.next().unwrap_or_else(|| panic!("it ends without a word about {file}"));
-            if line["file"] == file {
+            if line["file"] == file && line["cause"] != "unchanged" {
                 return line;
             }
         }

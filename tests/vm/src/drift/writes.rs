@@ -158,3 +158,26 @@ pub(super) fn restart() {
         [("old", "max 100000"), ("new", "10000000 100000"), ("cause", "restart"), ("drift", "new")],
     );
 }
+
+pub(super) fn mended() {
+    let cgroup = cgroup("mended");
+    cgroup.write("memory.max", "64M");
+    cgroup.write("pids.max", "100");
+    let path = cgroup.path().to_str().expect("a plain path");
+    let expected = ["--expect=memory.max=64Mi", "--expect=pids.max=100", "--mend"];
+    let mut sentinel = Sentinel::start([path].into_iter().chain(expected));
+    cgroup.write("pids.max", "max");
+    assert_fields(&sentinel.about("pids.max"), [("new", "max"), ("drift", "new")]);
+    assert_fields(
+        &sentinel.about("pids.max"),
+        [("event", "mended"), ("new", "100"), ("through", "the file")],
+    );
+    assert_fields(&sentinel.about("pids.max"), [("new", "100"), ("cause", "ours"), ("drift", "no")]);
+    // What would take memory away is left to what does so safely.
+    cgroup.write("memory.max", "96M");
+    assert_fields(&sentinel.about("memory.max"), [("new", "100663296"), ("drift", "new")]);
+    let line = sentinel.about("memory.max");
+    assert_fields(&line, [("event", "not mended")]);
+    assert!(line["why"].as_str().is_some_and(|why| why.contains("enforcer shrink")), "{line}");
+    assert_eq!((cgroup.limit("memory.max"), cgroup.limit("pids.max")), ("100663296".into(), "100".into()));
+}
