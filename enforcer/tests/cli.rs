@@ -377,6 +377,57 @@ fn real_readings_are_rehearsed() {
     assert!(answer.err.contains("the trace is too short: it covers "), "{}", answer.err);
 }
 
+/// The first reading of a real recording, again and again: 160 times in 16 s, with so much more anonymous memory.
+fn recording(path: &Path, mib_more: impl Fn(u64) -> u64) {
+    let real = std::fs::read_to_string(recorded("bursts.trace")).expect("is there");
+    let mut lines = real.lines();
+    let mut text = lines.next().expect("a header").to_owned() + "\n";
+    let reading = json(lines.next().expect("a reading"));
+    for n in 0..160 {
+        let mut entry = reading.clone();
+        entry["at_us"] = (979 + n * 99_900).into();
+        for field in [&["current"][..], &["stat", "anon"], &["stat", "active_anon"]] {
+            let value = field.iter().fold(&mut entry["sample"], |value, key| &mut value[key]);
+            *value = (value.as_u64().expect("a number") + (mib_more(n) << 20)).into();
+        }
+        text.push_str(&entry.to_string());
+        text.push('\n');
+    }
+    std::fs::write(path, text + "{\"at_us\":16000000,\"end\":{\"dropped\":0}}\n").expect("writes");
+}
+
+#[test]
+fn a_rehearsal_judges_by_the_whole_trace_or_says_how_much() {
+    let path = scratch("whole").join("trace");
+    recording(&path, |n| if n < 100 { 0 } else { 30 });
+    let ask = |more: &[&str]| {
+        let words = ["--to=32Mi"].iter().chain(more).map(OsStr::new);
+        enforcer([OsStr::new("replay"), path.as_os_str()].into_iter().chain(words))
+    };
+    for whole in [&[][..], &["--window=16s"]] {
+        let answer = ask(whole);
+        assert_eq!(answer.code, 2, "it grew in second 10: {} {}", answer.out, answer.err);
+        assert!(!answer.out.contains("WARNING"), "{}", answer.out);
+        let report = json(&ask(&[whole, &["--json"]].concat()).out);
+        assert_eq!((&report["judged"], &report["covers"]), (&15_884_100.into(), &15_884_100.into()));
+    }
+    let part = ask(&["--window=2500ms"]);
+    assert_eq!(part.code, 0, "{} {}", part.out, part.err);
+    assert!(part.out.contains("WARNING: judged by the first 2."), "{}", part.out);
+    let report = json(&ask(&["--window=2500ms", "--json"]).out);
+    assert!(report["judged"].as_u64() < report["covers"].as_u64(), "{report}");
+    let more = ask(&["--window=17s"]);
+    assert!(more.code == 64 && more.err.contains("too short: it covers 15.8s"), "{}", more.err);
+    // A process lives in the cgroup from the second second on.
+    let text = std::fs::read_to_string(&path).expect("is there");
+    let empty = |(n, line): (usize, &str)| match n {
+        1..10 => line.replace("\"populated\":true", "\"populated\":false") + "\n",
+        _ => line.to_owned() + "\n",
+    };
+    std::fs::write(&path, text.lines().enumerate().map(empty).collect::<String>()).expect("writes");
+    assert_eq!(ask(&[]).code, 2, "the cgroup was empty at first");
+}
+
 #[test]
 fn oom_records_that_are_not_there_are_said_to_be_missing() {
     let dir = scratch("oom-none");

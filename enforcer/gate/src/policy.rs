@@ -88,12 +88,12 @@ impl Default for Policy {
     }
 }
 
-/// No window or deadline is longer.
-const SPAN_MAX: Micros = Micros::from_secs(7 * 24 * 3600);
-
 impl Policy {
     /// Readings further apart than this can't keep a stall within a second's budget.
     pub const SAMPLE_INTERVAL_MAX: Micros = Micros::from_millis(500);
+
+    /// No window or deadline is longer.
+    pub const SPAN_MAX: Micros = Micros::from_secs(7 * 24 * 3600);
 
     /// Checks every value.
     ///
@@ -109,17 +109,17 @@ impl Policy {
         let ms = Micros::from_millis;
         span("sample_interval", self.sample_interval, ms(1), Self::SAMPLE_INTERVAL_MAX);
         let interval = self.sample_interval;
-        span("observe_window", self.observe_window, interval, SPAN_MAX);
-        span("trial_window", self.trial_window, interval, SPAN_MAX);
-        span("watch_window", self.watch_window, interval, SPAN_MAX);
-        span("reclaim_deadline", self.reclaim_deadline, ms(10), SPAN_MAX);
-        span("commit_deadline", self.commit_deadline, ms(10), SPAN_MAX);
-        span("restore_deadline", self.restore_deadline, ms(10), SPAN_MAX);
+        span("observe_window", self.observe_window, interval, Self::SPAN_MAX);
+        span("trial_window", self.trial_window, interval, Self::SPAN_MAX);
+        span("watch_window", self.watch_window, interval, Self::SPAN_MAX);
+        span("reclaim_deadline", self.reclaim_deadline, ms(10), Self::SPAN_MAX);
+        span("commit_deadline", self.commit_deadline, ms(10), Self::SPAN_MAX);
+        span("restore_deadline", self.restore_deadline, ms(10), Self::SPAN_MAX);
         span("reaction_time", self.reaction_time, ms(1), Micros::from_secs(10));
-        span("back_off", self.back_off, Micros::ZERO, SPAN_MAX);
+        span("back_off", self.back_off, Micros::ZERO, Self::SPAN_MAX);
         span("stall.full_per_second", self.stall.full_per_second, ms(1), Micros::from_secs(1));
-        span("stall.full_total", self.stall.full_total, ms(1), SPAN_MAX);
-        span("stall.some_total", self.stall.some_total, ms(1), SPAN_MAX);
+        span("stall.full_total", self.stall.full_total, ms(1), Self::SPAN_MAX);
+        span("stall.some_total", self.stall.some_total, ms(1), Self::SPAN_MAX);
 
         let mut count = |name: &str, value: u64, min: u64, max: u64| {
             if value < min || value > max {

@@ -27,8 +27,8 @@ const WHAT: &str = "can't record";
 pub(super) struct Options {
     /// The cgroup: absolute, or below the cgroup mount
     cgroup: PathBuf,
-    /// How long
-    #[arg(long, value_name = "TIME", value_parser = options::span)]
+    /// How long, from the first reading to the last; 1ms at least
+    #[arg(long, value_name = "TIME", value_parser = options::interval)]
     duration: Micros,
     /// The trace, which must not exist yet
     #[arg(long, value_name = "FILE")]
@@ -80,18 +80,26 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let stop = StopSignals::hold().map_err(|error| Failure::new(Exit::Failed, WHAT, path, &error, ""))?;
     let mut writer = Writer::create(out, &header).map_err(write)?;
     let begun = Clock::now();
+    let mut due = Instant::ZERO;
     let now = || Instant::new(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
-    let (end, mut next) = (Instant::ZERO.after(options.duration), Instant::ZERO);
+    // From the first reading on: the first and the last are so far apart.
+    let mut end = None;
     let ended = loop {
-        match sampler.sample() {
-            Ok(sample) => writer.add(now(), Event::Sample(Box::new(sample))),
+        let taken = match sampler.sample() {
+            Ok(sample) => {
+                let taken = now();
+                writer.add(taken, Event::Sample(Box::new(sample)));
+                taken
+            }
             Err(CgroupError::Gone { .. }) => break End::Gone,
             Err(error) => break End::Failed(error),
-        }
-        next = next.after(options.interval).max(now());
-        if next > end {
+        };
+        let end = *end.get_or_insert(taken.after(options.duration));
+        if taken >= end {
             break End::Over;
         }
+        due = due.after(options.interval).max(taken);
+        let next = due.min(end);
         if stop.came_within(Duration::from_micros(next.since(now()).get())) {
             break End::Interrupted;
         }

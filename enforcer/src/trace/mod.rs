@@ -10,10 +10,12 @@ mod format;
 mod reader;
 mod rehearse;
 mod replay;
+mod stretch;
 mod writer;
 
 pub use format::{Entry, Event, Header, Kind, LINE_BYTES_MAX, LineError, TRACE_VERSION, line};
 pub use reader::{ReadError, Reader};
 pub use rehearse::{Rehearsal, RehearseError, rehearse};
 pub use replay::{DIVERGENCES_MAX, Divergence, ReplayError, Replayed, replay};
+pub use stretch::Stretch;
 pub use writer::{Summary, WriteError, Writer};

@@ -19,8 +19,12 @@ pub enum RehearseError<E> {
     #[error("the trace holds no reading")]
     Empty,
     /// The trace ends before the gate's window.
-    #[error("the trace is too short: it covers {covers}, and the window to observe is {window}")]
+    #[error(
+        "the trace is too short: it covers {covers} with {samples} readings, and the verdict takes {window} with 3"
+    )]
     TooShort {
+        /// Readings that the gate was given.
+        samples: u64,
         /// From the first reading to the last.
         covers: Micros,
         /// What the gate wants to see.
@@ -35,12 +39,15 @@ pub struct Rehearsal {
     pub samples: u64,
     /// From the first of them to the last.
     pub covers: Micros,
+    /// How long after the first the cgroup had other limits than then, if ever: its need may have been cut short.
+    pub limits_changed_after: Option<Micros>,
     /// What the gate can prove.
     pub certificate: Certificate,
 }
 
 /// Asks a gate for a dry run of `target` and answers its questions with the trace's readings, at their times.
-/// The readings of a shrink serve as well as those of a recording.
+/// The readings of a shrink serve as well as those of a recording: whatever limits came later, the gate sees the first
+/// ones, because the question is what it would have made of the need.
 pub fn rehearse<E>(
     entries: impl Iterator<Item = Result<(u64, Entry), E>>,
     target: Bytes,
@@ -49,10 +56,12 @@ pub fn rehearse<E>(
     let window = policy.observe_window;
     let mut gate = Gate::new(policy).map_err(RehearseError::Policy)?;
     let mut times: Option<(Instant, Instant)> = None;
+    let mut limits = None;
+    let mut limits_changed_after = None;
     let mut samples = 0;
     for item in entries {
         let (_, Entry { at_us, event }) = item.map_err(RehearseError::Read)?;
-        let Some(sample) = reading(event) else { continue };
+        let Some(mut sample) = reading(event) else { continue };
         let first = times.map_or(at_us, |(first, _)| first);
         if times.is_none() {
             let request = Request { target, dry_run: true, pressure_killer: None };
@@ -60,16 +69,22 @@ pub fn rehearse<E>(
         }
         times = Some((first, at_us));
         samples += 1;
+        let (max, high) = *limits.get_or_insert((sample.max, sample.high));
+        if limits_changed_after.is_none() && (sample.max, sample.high) != (max, high) {
+            limits_changed_after = Some(at_us.since(first));
+        }
+        (sample.max, sample.high) = (max, high);
         answer(&mut gate, &sample, at_us);
         if let Some(certificate) = gate.certificate().cloned() {
-            return Ok(Rehearsal { samples, covers: at_us.since(first), certificate });
+            return Ok(Rehearsal { samples, covers: at_us.since(first), limits_changed_after, certificate });
         }
     }
     let (first, last) = times.ok_or(RehearseError::Empty)?;
-    Err(RehearseError::TooShort { covers: last.since(first), window })
+    Err(RehearseError::TooShort { samples, covers: last.since(first), window })
 }
 
-fn reading(event: Event) -> Option<Box<Sample>> {
+/// The reading in an entry, of a recording or of a shrink.
+pub(super) fn reading(event: Event) -> Option<Box<Sample>> {
     match event {
         Event::Sample(sample) | Event::Outcome(Outcome { kind: OutcomeKind::Sampled(sample), .. }) => {
             Some(sample)
@@ -137,6 +152,20 @@ mod tests {
         let rehearsal = run(5, 63).expect("long enough");
         assert_eq!(rehearsal.certificate.verdict, Verdict::Refused(Reason::BelowSafeMinimum));
         assert!(rehearsal.certificate.safe_minimum > Some(Bytes::from_mib(64)));
+    }
+
+    #[test]
+    fn a_shrink_is_judged_to_its_end() {
+        let entries: Vec<_> = (2..).zip(fixture::shrink()).map(Ok::<_, Infallible>).collect();
+        let policy = Policy { observe_window: Micros::from_secs(15), ..Policy::default() };
+        let rehearsal = rehearse(entries.into_iter(), Bytes::from_mib(64), policy).expect("long enough");
+        assert_eq!(rehearsal.certificate.verdict, Verdict::Feasible);
+        assert_eq!(
+            rehearsal.certificate.previous_max,
+            Some(enforcer_gate::Limit::Bytes(Bytes::from_mib(128)))
+        );
+        let changed = rehearsal.limits_changed_after.expect("a brake");
+        assert!((Policy::default().observe_window..rehearsal.covers).contains(&changed), "{changed}");
     }
 
     #[test]
