@@ -28,6 +28,6 @@ pub use error::ActuateError;
 pub use handle::RestoreHandle;
 pub use nonblock::{WriteMethod, write_method};
 pub use recover::{Recovered, RecoveredFile, RecoveredRun, RecoveredValue, recover};
-pub use restorer::run_restorer_if_asked;
+pub use restorer::{Heart, run_restorer_if_asked};
 pub use session::{Session, SessionOptions};
 pub use state_dir::{STATE_DIR_DEFAULT, StateDir};

@@ -8,7 +8,7 @@ mod bus;
 mod signals;
 mod wake;
 
-use crate::actuate::{ActuateError, Session, SessionOptions, StateDir};
+use crate::actuate::{ActuateError, Heart, Session, SessionOptions, StateDir};
 use crate::cgroup::{Cgroup, CgroupError, Sampler};
 use actuator::{Actuator, Worker};
 pub use bus::{Bus, BusError, Heard, Subscription};
@@ -18,6 +18,11 @@ use enforcer_gate::{
 use signals::{BELOW_MAX, Interpreter};
 use std::time::Duration;
 use wake::Wakeups;
+
+/// How often the restorer is told that the loop runs, and after how long a silence it puts everything back: a process
+/// that is stopped or frozen can't, while the workload goes on.
+const BEAT: Duration = Duration::from_secs(1);
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// What a shrink needs to know.
 pub struct Plan {
@@ -108,8 +113,8 @@ pub fn now() -> Instant {
 
 /// Runs one shrink to its end and returns what it can prove.
 ///
-/// Ctrl-C and SIGTERM cancel it: everything goes back as found. So does the end of the restorer. On return, also with an error, the new
-/// limit is whole in force or every file is as it was found.
+/// Ctrl-C and SIGTERM cancel it: everything goes back as found. So does the end of the restorer. On return, also with
+/// an error, the new limit is whole in force or every file is as it was found.
 pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<Certificate, ShrinkError> {
     let mut gate = Gate::new(plan.policy.clone()).map_err(ShrinkError::Policy)?;
     let sampler = Sampler::new(&plan.cgroup)?;
@@ -125,6 +130,7 @@ pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<C
     }
     let notes = session.as_ref().map(|session| session.notes().to_vec()).unwrap_or_default();
     let ours = session.as_ref().map(Session::restorer_pid).into_iter().chain([std::process::id()]);
+    let heart = session.as_ref().map(Session::heart);
     let mut kernel = bus.subscribe();
     let mut interpreter = Interpreter::new(plan.cgroup.id(), ours, plan.cgroup.descendant_ids(BELOW_MAX)?);
     bus.watch(plan.cgroup.id()).await?;
@@ -142,7 +148,10 @@ pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<C
     if stopped {
         drive.signal(&Signal::Cancel);
     }
-    let result = drive.drive(&mut kernel, &mut interpreter, &mut wakeups).await;
+    let result = drive.drive(&mut kernel, &mut interpreter, &mut wakeups, heart.as_ref()).await;
+    if let Some(heart) = heart {
+        heart.rest();
+    }
     let kept =
         matches!(drive.gate.certificate().map(|c| &c.verdict), Some(enforcer_gate::Verdict::Committed));
     for text in end(drive.actuator, kept).await? {
@@ -220,7 +229,10 @@ impl Drive<'_> {
         kernel: &mut Subscription,
         interpreter: &mut Interpreter,
         wakeups: &mut Wakeups,
+        restorer: Option<&Heart>,
     ) -> Result<(), ShrinkError> {
+        let mut beat = tokio::time::interval(BEAT);
+        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while self.gate.certificate().is_none() {
             let Some(deadline) = self.gate.poll_timeout() else { return Err(ShrinkError::NoCertificate) };
             let rest = Duration::from_micros(deadline.since(now()).get());
@@ -236,6 +248,11 @@ impl Drive<'_> {
                 }
                 signal = wakeups.next() => self.signal(&signal?),
                 () = tokio::time::sleep(rest) => self.timeout(),
+                _ = beat.tick() => {
+                    if let Some(restorer) = restorer {
+                        restorer.beat(SILENCE);
+                    }
+                }
             }
         }
         Ok(())

@@ -45,6 +45,8 @@ struct Restorer {
     /// Polls as readable once the session's process is dead: whoever else still holds its end of the socket.
     session: Option<OwnedFd>,
     deadline: Instant,
+    /// When the session's loop has to have said again that it runs.
+    beat_due: Option<Instant>,
     journal: File,
     journal_path: PathBuf,
     seed: u32,
@@ -72,12 +74,13 @@ impl Restorer {
         let deadline = Duration::from_millis(u64::try_from(number()?).ok()?);
         let session_pid = i32::try_from(number()?).ok()?;
         let journal_path = PathBuf::from(arguments.next()?);
-        let moved = refuge < 0 || take(refuge).is_some_and(|fd| write(fd, b"0").is_ok());
+        let moved = take(refuge).is_some_and(|fd| write(fd, b"0").is_ok());
         let watched = |file, fd| take(fd).map(|fd| Watched { fd: LimitFd::from_fd(file, fd), lowered: None });
         let restorer = Self {
             socket: take(socket)?,
             session: parent(session_pid),
             deadline: Instant::now().checked_add(deadline)?,
+            beat_due: None,
             journal: File::from(take(journal)?),
             journal_path,
             seed,
@@ -113,6 +116,10 @@ impl Restorer {
                     };
                     watched.lowered = Some((found, Ours { written, pending: Some(ours) }));
                 }
+                Some(Message::Beat { within_ms }) => {
+                    let within = Duration::from_millis(within_ms.into());
+                    self.beat_due = (within_ms > 0).then(|| Instant::now() + within);
+                }
                 // The lock on the journal is the session's too: leave without undoing it.
                 Some(Message::Done) => return true,
                 None => return self.restore(),
@@ -120,13 +127,13 @@ impl Restorer {
         }
     }
 
-    /// The next message; `None` when the session is dead or out of time. What a dead session had sent is still read.
+    /// The next message; `None` when the session is dead, silent or out of time. What it had sent is still read.
     fn next(&self) -> Option<Message> {
         loop {
             let flags = [Some(&self.socket), self.session.as_ref()];
             let mut fds: Vec<_> =
                 flags.into_iter().flatten().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
-            let left = self.deadline.saturating_duration_since(Instant::now());
+            let left = self.due().saturating_duration_since(Instant::now());
             // Rounded up, or the last millisecond would spin.
             let left = u32::try_from(left.as_millis().saturating_add(1)).unwrap_or(u32::MAX);
             let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
@@ -148,7 +155,11 @@ impl Restorer {
 
     fn is_over(&self, fds: &[PollFd<'_>]) -> bool {
         let dead = fds.iter().skip(1).any(|fd| fd.any().unwrap_or(true));
-        dead || Instant::now() >= self.deadline
+        dead || Instant::now() >= self.due()
+    }
+
+    fn due(&self) -> Instant {
+        self.beat_due.map_or(self.deadline, |beat| beat.min(self.deadline))
     }
 
     /// `memory.max` first: it can kill, `memory.high` only delays.

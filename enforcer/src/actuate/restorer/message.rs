@@ -18,6 +18,8 @@ pub(in crate::actuate) enum Message {
         /// Number of the journal's next record.
         next_record: u32,
     },
+    /// The session's loop runs, and will say so again within so many milliseconds; zero: it says so no more.
+    Beat { within_ms: u32 },
     /// Everything ended properly.
     Done,
 }
@@ -33,6 +35,10 @@ pub(in crate::actuate) struct Notes {
 impl Message {
     pub(in crate::actuate) fn encode(self) -> [u8; MESSAGE_BYTES] {
         let mut bytes = [0; MESSAGE_BYTES];
+        if let Self::Beat { within_ms } = self {
+            bytes[0] = 3;
+            bytes[4..8].copy_from_slice(&within_ms.to_le_bytes());
+        }
         if let Self::Lower { file, found, before, ours, next_record } = self {
             bytes[0] = match file {
                 LimitFile::High => 1,
@@ -52,13 +58,15 @@ impl Message {
             word.copy_from_slice(&bytes[8 + at * 8..16 + at * 8]);
             limit_of_code(u64::from_le_bytes(word))
         };
+        let number = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         let file = match bytes[0] {
             0 => return Some(Self::Done),
             1 => LimitFile::High,
             2 => LimitFile::Max,
+            3 => return Some(Self::Beat { within_ms: number }),
             _ => return None,
         };
-        let next_record = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+        let next_record = number;
         Some(Self::Lower { file, found: limit(0), before: limit(1), ours: limit(2), next_record })
     }
 }
@@ -95,6 +103,8 @@ mod tests {
             let message = Message::Lower { file, found, before, ours, next_record };
             prop_assert_eq!(Message::decode(&message.encode()), Some(message));
             prop_assert_eq!(Message::decode(&Message::Done.encode()), Some(Message::Done));
+            let beat = Message::Beat { within_ms: next_record };
+            prop_assert_eq!(Message::decode(&beat.encode()), Some(beat));
         }
 
         #[test]

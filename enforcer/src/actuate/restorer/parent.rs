@@ -27,6 +27,7 @@ use std::{
         unix::process::CommandExt as _,
     },
     process::{Child, Command, Stdio},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -41,8 +42,6 @@ pub(in crate::actuate) struct Spawn<'a> {
     pub(in crate::actuate) journal: &'a Journal,
     pub(in crate::actuate) lease: &'a Lease,
     pub(in crate::actuate) deadline: Duration,
-    /// This process is inside the cgroup, so the restorer has to leave it.
-    pub(in crate::actuate) move_out: bool,
 }
 
 /// A running restorer. Dropped without [`Self::done`], it acts as if this process had died.
@@ -50,7 +49,43 @@ pub(in crate::actuate) struct Spawn<'a> {
 pub(in crate::actuate) struct Restorer {
     child: Child,
     process: OwnedFd,
-    socket: Option<OwnedFd>,
+    /// Only ever borrowed for a moment by a [`Heart`]: its closing tells the restorer that the session is over.
+    socket: Option<Arc<OwnedFd>>,
+}
+
+/// Tells the restorer from another thread that the session's loop runs.
+#[derive(Debug, Clone)]
+pub struct Heart(Weak<OwnedFd>);
+
+impl Heart {
+    /// The loop runs, and says so again within this time (milliseconds count). The restorer puts everything back where
+    /// it does not: the process may be stopped or frozen, while what it watches is not.
+    pub fn beat(&self, within: Duration) {
+        self.tell(u32::try_from(within.as_millis()).unwrap_or(u32::MAX).max(1));
+    }
+
+    /// The loop is over, and what is left to do has the session's own deadline.
+    pub fn rest(&self) {
+        self.tell(0);
+    }
+
+    fn tell(&self, within_ms: u32) {
+        let Some(socket) = self.0.upgrade() else { return };
+        // A restorer that is gone is noticed elsewhere. A full socket holds enough beats.
+        let _ = send_message(&socket, Message::Beat { within_ms });
+    }
+}
+
+fn send_message(socket: &OwnedFd, message: Message) -> Result<(), Errno> {
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    loop {
+        match send(socket.as_raw_fd(), &message.encode(), flags) {
+            Ok(MESSAGE_BYTES) => return Ok(()),
+            Ok(_) => return Err(Errno::EMSGSIZE),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
 }
 
 impl Restorer {
@@ -63,7 +98,8 @@ impl Restorer {
         // Open files of its own: a write that blocks in this process must not hold up the restorer's.
         let high = LimitFd::open(spawn.cgroup, LimitFile::High)?;
         let max = LimitFd::open(spawn.cgroup, LimitFile::Max)?;
-        let refuge = if spawn.move_out { Some(refuge(spawn.cgroup)?) } else { None };
+        // Whoever freezes or kills the cgroup of this process, or brakes it, must not do it to the restorer as well.
+        let refuge = refuge(spawn.cgroup).ok();
         let journal = spawn.journal.as_fd().as_raw_fd();
         let refuge_fd = refuge.as_ref().map_or(-1, std::os::fd::AsRawFd::as_raw_fd);
         let told: [RawFd; 5] = [theirs.as_raw_fd(), high.raw(), max.raw(), journal, refuge_fd];
@@ -92,7 +128,7 @@ impl Restorer {
         let child = command.spawn().map_err(|error| ActuateError::system("start the restorer", error))?;
         drop(theirs);
         let process = pidfd(i32::try_from(child.id()).unwrap_or(-1)).map_err(system("watch the restorer"))?;
-        let restorer = Self { child, process, socket: Some(ours) };
+        let restorer = Self { child, process, socket: Some(Arc::new(ours)) };
         let notes = restorer.wait_ready()?;
         Ok((restorer, notes))
     }
@@ -125,16 +161,11 @@ impl Restorer {
 
     /// Hands it a message; it is the kernel's from then on, whatever happens to this process.
     pub(in crate::actuate) fn tell(&self, message: Message) -> Result<(), Errno> {
-        let Some(socket) = &self.socket else { return Err(Errno::EPIPE) };
-        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        loop {
-            match send(socket.as_raw_fd(), &message.encode(), flags) {
-                Ok(MESSAGE_BYTES) => return Ok(()),
-                Ok(_) => return Err(Errno::EMSGSIZE),
-                Err(Errno::EINTR) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
+        send_message(self.socket.as_ref().ok_or(Errno::EPIPE)?, message)
+    }
+
+    pub(in crate::actuate) fn heart(&self) -> Heart {
+        Heart(self.socket.as_ref().map(Arc::downgrade).unwrap_or_default())
     }
 
     /// Whether it has ended: killed, or at its deadline.
@@ -179,7 +210,7 @@ impl Drop for Restorer {
     }
 }
 
-/// Somewhere outside of the cgroup that this process is in.
+/// Somewhere outside of the cgroup that this process is in: the topmost in sight.
 fn refuge(cgroup: &Cgroup) -> Result<OwnedFd, ActuateError> {
     let root = Cgroup::open_in(cgroup.mount(), cgroup.mount().point())?;
     Ok(root.open_file("cgroup.procs", OFlag::O_WRONLY)?)

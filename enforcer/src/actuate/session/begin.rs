@@ -109,12 +109,15 @@ impl Session {
         if inside {
             notes.push("this process is in the cgroup itself: its brake slows this process as well".into());
         }
-        let spawn = Spawn { cgroup, journal, lease, deadline: options.deadline, move_out: inside };
+        let spawn = Spawn { cgroup, journal, lease, deadline: options.deadline };
         let (restorer, missing) = Restorer::spawn(&spawn)?;
         for (is_missing, what) in [
             (missing.not_locked, "the restorer's memory is not locked"),
             (missing.not_oom_exempt, "the restorer is not exempt from the OOM killer"),
-            (missing.not_moved, "the restorer could not leave the cgroup"),
+            (
+                missing.not_moved,
+                "the restorer could not leave this process's cgroup: who kills that kills both",
+            ),
         ] {
             if is_missing {
                 notes.push(what.into());

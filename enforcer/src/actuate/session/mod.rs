@@ -11,7 +11,7 @@ use super::{
     lease::Lease,
     limit_fd::{LimitFd, NumberFd},
     nonblock::WriteMethod,
-    restorer::Restorer,
+    restorer::{Heart, Restorer},
     settle::{Ours, Settled, settle},
     shared::Shared,
 };
@@ -88,6 +88,11 @@ impl Session {
     /// The restorer's process id.
     pub fn restorer_pid(&self) -> u32 {
         self.restorer.pid()
+    }
+
+    /// A way to tell the restorer, from the loop that drives this session, that the loop runs.
+    pub fn heart(&self) -> Heart {
+        self.restorer.heart()
     }
 
     /// A way to put files back from any thread.

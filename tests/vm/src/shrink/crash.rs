@@ -4,6 +4,7 @@ use super::races::{STATES, TO, TO_BYTES, in_state};
 use super::rig::{HIGH, MAX, MIB, QUICK, Rig, Spans};
 use crate::process::Other;
 use enforcer_vm_tests::case::{Case, Tier, nothing};
+use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
 use nix::sys::signal::Signal;
 
@@ -16,7 +17,47 @@ pub(super) fn cases() -> Vec<Case> {
         full("shrink::both_killed_is_settled_by_the_next_shrink", next_shrink),
         full("shrink::a_raise_after_the_crash_is_never_undone", raised_after),
         smoke("shrink::a_killed_restorer_takes_everything_back_at_once", restorer_killed),
+        full("shrink::a_stopped_run_is_undone_while_it_is_stopped", stopped),
+        smoke("shrink::a_run_whose_cgroup_is_frozen_or_killed_is_undone", with_its_cgroup),
     ]
+}
+
+/// The restorer acts for it; when it goes on it finds everything as it was, and says so.
+fn stopped() {
+    for (state, spans) in STATES.into_iter().filter(|(state, _)| ["trial", "watching"].contains(state)) {
+        let rig = Rig::new(state);
+        let (running, mut workload) = in_state(&rig, state, spans);
+        let restorer = Other::new(running.restorer());
+        running.hold();
+        restorer.wait();
+        rig.assert_as_found();
+        running.carry_on();
+        running.end().assert(2, "rolled_back", "");
+        rig.assert_as_found();
+        assert!(workload.alive(), "{state}");
+        rig.assert_settled();
+    }
+}
+
+/// What is done to the cgroup that the command runs in is not done to its restorer.
+fn with_its_cgroup() {
+    for file in ["cgroup.freeze", "cgroup.kill"] {
+        let rig = Rig::new("target");
+        let agent = Scratch::new("agent");
+        let own = std::process::id().to_string();
+        agent.write("cgroup.procs", &own);
+        let (state, spans) = STATES[3];
+        let (mut running, mut workload) = in_state(&rig, state, spans);
+        std::fs::write("/sys/fs/cgroup/cgroup.procs", own).expect("leave it");
+        let restorer = Other::new(running.restorer());
+        assert_eq!(rig.limits().0, TO_BYTES.to_string());
+        agent.write(file, "1");
+        restorer.wait();
+        rig.assert_as_found();
+        assert!(workload.alive(), "{file}");
+        running.kill();
+        rig.assert_settled();
+    }
 }
 
 /// The command itself lives on: it takes back what it lowered, and says why.
