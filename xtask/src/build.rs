@@ -19,6 +19,8 @@ pub(crate) const VM_TESTS: &str = "enforcer-vm-tests";
 pub(crate) const BENCH: &str = "enforcer-bench";
 /// Programs that can go into a guest's `/bin`; each is a package of that name.
 pub(crate) const PROGRAMS: [&str; 5] = [ENFORCER, BENCH, DEMO, VM_TESTS, WORKLOAD];
+/// What the demo shows.
+pub(crate) const DEMO_PROGRAMS: [&str; 3] = [ENFORCER, WORKLOAD, DEMO];
 /// The guest's process 1.
 pub(crate) const INIT: &str = "enforcer-test-init";
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Which benchmark.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A kernel of the list in xtask/src/kernels.rs.
-    #[arg(long, default_value = kernels::DEFAULT)]
+    /// Which kernel the guest has.
+    #[arg(long, default_value = kernels::DEFAULT, value_parser = kernels::names())]
     kernel: String,
     /// The guest's memory in MiB.
     #[arg(long, default_value_t = 4096)]

@@ -10,13 +10,10 @@ use std::process::{Command, Stdio};
 /// Where the story plays.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Always in the VM, with this kernel of the list in xtask/src/kernels.rs.
-    #[arg(long)]
+    /// Always in the VM, with this kernel.
+    #[arg(long, value_parser = kernels::names())]
     kernel: Option<String>,
 }
-
-/// What the story needs of ours, here or in a VM.
-const PROGRAMS: [&str; 3] = [build::ENFORCER, build::WORKLOAD, build::DEMO];
 
 pub(crate) fn run(options: &Options) -> Result<i32> {
     println!("== set-up");
@@ -29,7 +26,7 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
         Err(why) => why,
     };
     println!("    this machine can't run it itself ({why}); a VM can");
-    let kit = Kit::ready(&PROGRAMS)?;
+    let kit = Kit::ready(&build::DEMO_PROGRAMS)?;
     let kernel = kernels::find(options.kernel.as_deref().unwrap_or(kernels::DEFAULT))?.unpacked()?;
     println!("    booting Linux {} under QEMU, which takes some seconds without KVM", kernel.release);
     let ended =
@@ -57,7 +54,7 @@ fn host_can() -> Result<(), String> {
 fn on_host() -> Result<Option<i32>> {
     crate::setup::build()?;
     build::kernel_programs()?;
-    let programs = build::guest_programs(&PROGRAMS)?;
+    let programs = build::guest_programs(&build::DEMO_PROGRAMS)?;
     // The kernel may still refuse: the command knows, and says why.
     if !Command::new(programs.join(build::ENFORCER)).arg("check").stdin(Stdio::null()).status()?.success() {
         return Ok(None);

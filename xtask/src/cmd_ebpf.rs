@@ -24,8 +24,8 @@ pub(crate) fn build(_options: &BuildOptions) -> Result<i32> {
 /// What the verifier thinks of each program.
 #[derive(Debug, Args)]
 pub(crate) struct VerifierOptions {
-    /// Only this kernel of the list in xtask/src/kernels.rs.
-    #[arg(long)]
+    /// Only this kernel.
+    #[arg(long, value_parser = kernels::names())]
     kernel: Option<String>,
     /// Take the counts as the new snapshot, under docs/verifier.
     #[arg(long)]

@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Which tests to run.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Options {
-    /// Only this kernel of the list in xtask/src/kernels.rs, in full.
-    #[arg(long)]
+    /// Only this kernel, in full.
+    #[arg(long, value_parser = kernels::names())]
     kernel: Option<String>,
     /// Only tests whose name contains this.
     #[arg(long)]

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// What to boot and what to run there.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A kernel of the list in xtask/src/kernels.rs.
-    #[arg(long, default_value = kernels::DEFAULT)]
+    /// Which kernel the guest has.
+    #[arg(long, default_value = kernels::DEFAULT, value_parser = kernels::names())]
     kernel: String,
     /// A file of the host to have in the guest; lands in /bin unless `:PATH` says otherwise.
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
@@ -28,7 +28,8 @@ pub(crate) struct Options {
     /// Boot a Debian with systemd, D-Bus, runc, crun and containerd instead of a bare kernel with one job.
     #[arg(long)]
     debian: bool,
-    /// Build and bring none of our programs, only a shell and what --file names.
+    /// Build and bring none of our programs, only a shell and what --file names. Else the demo's are there, and all of
+    /// them where the command is one of them.
     #[arg(long)]
     bare: bool,
     /// Program and arguments; `sh -c '...'` gives a shell script. None: a shell on this terminal.
@@ -37,14 +38,20 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: Options) -> Result<i32> {
-    let kit = if options.bare { Kit::bare()? } else { Kit::ready(&build::PROGRAMS)? };
-    let kernel = kernels::find(&options.kernel)?.unpacked()?;
     let interactive = options.command.is_empty();
     let mut boot = Boot::new(&[]);
-    boot.job = if interactive { shell() } else { job(options.command, &options.files) };
     for file in &options.files {
-        boot.files.push(place(file)?);
+        let (host, guest) = place(file)?;
+        ensure!(host.is_file(), "--file {file}: {} is no file", host.display());
+        boot.files.push((host, guest));
     }
+    let kit = match options.command.first() {
+        _ if options.bare => Kit::bare()?,
+        Some(program) if build::PROGRAMS.contains(&program.as_str()) => Kit::ready(&build::PROGRAMS)?,
+        Some(_) | None => Kit::ready(&build::DEMO_PROGRAMS)?,
+    };
+    let kernel = kernels::find(&options.kernel)?.unpacked()?;
+    boot.job = if interactive { shell() } else { job(options.command, &options.files) };
     boot.memory_mib = options.memory;
     boot.time_out = Duration::from_secs(options.seconds);
     boot.icount = options.icount;

@@ -46,6 +46,11 @@ pub(crate) struct Unpacked {
     pub(crate) release: String,
 }
 
+/// What `--kernel` takes, for its help and its errors.
+pub(crate) fn names() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(KERNELS.iter().map(|kernel| kernel.name))
+}
+
 /// The line called `name`.
 pub(crate) fn find(name: &str) -> Result<&'static Kernel> {
     KERNELS.iter().find(|kernel| kernel.name == name).with_context(|| {

@@ -21,7 +21,7 @@ const LATEST: usize = 60;
 /// Runs cargo: on a terminal with its own progress bar, else with signs of life.
 pub(crate) fn cargo(what: &str, command: &mut Command) -> Result<()> {
     if std::io::stderr().is_terminal() {
-        println!("    {what}");
+        eprintln!("    {what}");
         let begun = Instant::now();
         run::checked(command)?;
         told_end(what, begun.elapsed());
@@ -32,8 +32,8 @@ pub(crate) fn cargo(what: &str, command: &mut Command) -> Result<()> {
 
 /// Runs anything else, with signs of life; its output is shown where it fails.
 pub(crate) fn watched(what: &str, command: &mut Command) -> Result<()> {
-    println!("    {what}");
-    beating(what, command, BEAT, &mut |line| println!("{line}"))
+    eprintln!("    {what}");
+    beating(what, command, BEAT, &mut |line| eprintln!("{line}"))
 }
 
 fn beating(what: &str, command: &mut Command, beat: Duration, say: &mut dyn FnMut(&str)) -> Result<()> {
@@ -81,7 +81,7 @@ fn sign(elapsed: Duration, latest: &str) -> String {
 
 fn told_end(what: &str, elapsed: Duration) {
     if elapsed >= WORTH_TELLING {
-        println!("    done in {}: {what}", took(elapsed));
+        eprintln!("    done in {}: {what}", took(elapsed));
     }
 }
 

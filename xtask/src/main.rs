@@ -24,7 +24,7 @@ mod vm;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// One task.
+/// Everything around the program: set-up, the demo, tests, benchmarks, guests.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
 enum Task {

@@ -37,7 +37,7 @@ const GUEST: [Need; 4] = [
 /// no toolchain.
 pub(crate) fn build() -> Result<Option<Toolchain>> {
     if let Some(object) = prebuilt()? {
-        println!("    kernel programs: {}, as {OBJECT_ENV} says", object.display());
+        eprintln!("    kernel programs: {}, as {OBJECT_ENV} says", object.display());
         return Ok(None);
     }
     let mut found = look()?;
@@ -53,7 +53,7 @@ pub(crate) fn build() -> Result<Option<Toolchain>> {
         }
     }
     let toolchain = choose(&found)?;
-    println!("    kernel programs: {toolchain}");
+    eprintln!("    kernel programs: {toolchain}");
     Ok(Some(toolchain))
 }
 
