@@ -34,7 +34,7 @@ pub enum QuantityError {
     #[error("{:?} does not begin with a number; give a quantity such as 256Mi", Quoted(.0))]
     NoNumber(String),
     /// The number is followed by something that is no suffix.
-    #[error("{:?} is no suffix; those of Kubernetes are Ki Mi Gi Ti Pi Ei, k M G T P E, m u n, or an exponent such as e6", Quoted(.0))]
+    #[error("{:?} is no suffix; {}", Quoted(.0), meant(.0))]
     Suffix(String),
     /// More than `u64::MAX` bytes, or more digits than any memory has.
     #[error("it is more than 64 bits of bytes can hold")]
@@ -51,6 +51,12 @@ pub enum QuantityError {
          give at least {PAGE_SIZE}", .0.get()
     )]
     BelowPage(Bytes),
+    /// The kernel's word for no limit.
+    #[error("max means no limit, and nothing can be lowered to that; give a quantity such as 256Mi")]
+    Max,
+    /// A few thousandths of a byte.
+    #[error("m is a thousandth of a byte; did you mean M or Mi?")]
+    Thousandths,
     /// Higher than a limit can be.
     #[error("{} B is more than the highest limit, {TARGET_BYTES_MAX} B", .0.get())]
     AboveMax(Bytes),
@@ -63,6 +69,17 @@ impl fmt::Debug for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", shown(self.0))
     }
+}
+
+/// What a wrong suffix was meant to be.
+fn meant(suffix: &str) -> String {
+    let like = suffix.trim_end_matches(['b', 'B']);
+    let binary = BINARY_SUFFIXES.iter().map(|(name, _)| *name);
+    let known = binary.chain(DECIMAL.iter().filter(|(_, power)| *power > 0).map(|(name, _)| *name));
+    known.into_iter().find(|name| name.eq_ignore_ascii_case(like)).map_or_else(
+        || "those of Kubernetes are Ki Mi Gi Ti Pi Ei, k M G T P E, m u n, or an exponent such as e6".into(),
+        |name| format!("did you mean {name}?"),
+    )
 }
 
 /// An amount of memory: zero or more, up to `u64::MAX` bytes.
@@ -89,8 +106,12 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, QuantityError> {
 
 /// A value for `memory.max`: at least a page and at most [`TARGET_BYTES_MAX`]. It is not rounded here.
 pub fn parse_target(text: &str) -> Result<Bytes, QuantityError> {
+    if text == "max" {
+        return Err(QuantityError::Max);
+    }
     let bytes = parse_bytes(text)?;
     match bytes.get() {
+        1..PAGE_SIZE if text.ends_with('m') => Err(QuantityError::Thousandths),
         0 => Err(QuantityError::Zero),
         1..PAGE_SIZE => Err(QuantityError::BelowPage(bytes)),
         PAGE_SIZE..=TARGET_BYTES_MAX => Ok(bytes),
@@ -291,7 +312,13 @@ mod tests {
             ("0", "it is zero"),
             ("1", "1 B is less than a page"),
             ("4095", "rounds a limit down to whole pages of 4096 bytes"),
-            ("12x", "\"x\" is no suffix"),
+            ("12x", "\"x\" is no suffix; those of Kubernetes are"),
+            ("100mi", "\"mi\" is no suffix; did you mean Mi?"),
+            ("1GiB", "did you mean Gi?"),
+            ("1gb", "did you mean G?"),
+            ("1K", "did you mean k?"),
+            ("100m", "did you mean M or Mi?"),
+            ("max", "nothing can be lowered to that"),
             ("-1", "it is negative"),
             ("1e3", "1000 B is less than a page"),
             ("9999999Ti", "10995115178248372224 B is more than the highest limit"),

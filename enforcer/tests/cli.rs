@@ -63,7 +63,18 @@ fn wrong_words_get_64_and_what_is_wrong() {
     wrong(&["shrink", "a", "--to", "1Gi", "--watch", "30d"], "is no unit");
     wrong(
         &["shrink", "a", "--to", "1Gi", "--window", "1000h", "--budget", "0s"],
-        "trial_window is 1000h: it must be from 100ms to 168h",
+        "'1000h' for '--window <TIME>': 1000h is too long a time; give 168h or less",
+    );
+    for option in ["--window", "--observe", "--watch", "--budget"] {
+        let says = format!("'0s' for '{option} <TIME>': 0us is too short a time; give 1");
+        wrong(&["shrink", "a", "--to", "1Gi", option, "0s"], &says);
+    }
+    wrong(&["shrink", "a", "--to", "1Gi", "--headroom", "2Ti"], "2Ti is too much; give 1Ti or less");
+    wrong(&["floor", "--window", "0s"], "'0s' for '--window <TIME>': 0us is too short");
+    wrong(&["replay", "/x", "--to", "1Gi", "--window", "0s"], "'0s' for '--window <TIME>': 0us is too short");
+    wrong(
+        &["record", "a", "--duration", "0s", "--out", "/x"],
+        "'0s' for '--duration <TIME>': 0us is too short",
     );
     wrong(&["replay"], "<TRACE>");
     wrong(&["replay", "/x", "--window", "1s"], "--to <QUANTITY>");
@@ -228,7 +239,7 @@ fn damaged_traces_are_refused_with_the_line() {
     let end = r#"{"at_us":1,"end":{"dropped":0}}"#;
     for (text, says) in [
         (String::new(), "line 1: the trace is cut short"),
-        ("{}\n".into(), "line 1: missing field `trace_version`"),
+        ("{}\n".into(), "line 1: it is not a trace"),
         ("{\"trace_version\":9}\n".into(), "line 1: trace version 9; this enforcer reads version 1"),
         (format!("{header}\n{{\"at_us\":1}}\n{end}\n"), "line 2: "),
         (format!("{header}\n{end}\n{end}\n"), "line 3: something follows the closing entry"),
@@ -237,7 +248,8 @@ fn damaged_traces_are_refused_with_the_line() {
             format!("{}\n{end}\n", header.replace("{}", "{\"cpus\":0}")),
             "line 1: the policy does not hold: cpus is 0",
         ),
-        ("\u{1b}[2J\n".into(), "line 1: "),
+        ("\u{1b}[2J\n".into(), "line 1: it is not a trace"),
+        ("notes\n".into(), "line 1: it is not a trace"),
         ("{\"trace_version\":1,\"\\u001b[2J\":0}\n".into(), "line 1: unknown field `\\u{1b}[2J`"),
     ] {
         std::fs::write(&path, &text).expect("writes");

@@ -40,6 +40,9 @@ pub struct Certificate {
     pub headroom: Option<Headroom>,
     /// The lowest limit that would be let in.
     pub safe_minimum: Option<Bytes>,
+    /// The safe minimum is only a lower bound: the cgroup was held back while it wanted more.
+    #[serde(default)]
+    pub safe_minimum_is_lower_bound: bool,
     /// How far the counters rose from the first reading to the last.
     pub deltas: Counters,
     /// Stall that the shrink added, over what the workload had before.

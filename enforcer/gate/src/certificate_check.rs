@@ -28,6 +28,10 @@ impl Certificate {
             }
         };
         demand(self.safe_minimum == self.recompute(), "the safe minimum does not follow");
+        demand(
+            self.safe_minimum_is_lower_bound == self.verdict.held_back(),
+            "whether the safe minimum is a lower bound does not follow",
+        );
         let headroom = self.peak.map(|_| Headroom::at(self.target, self.growth_per_second, &self.policy));
         demand(self.headroom == headroom, "the headroom does not follow from target and policy");
         for floor in self.floor.iter().chain(self.peak.iter().map(|peak| &peak.floor)) {
@@ -75,7 +79,8 @@ impl Certificate {
     pub fn one_line(&self) -> String {
         let mut parts = alloc::vec![format!("shrink to {} {}", self.target, self.verdict)];
         if let Some(safe) = self.safe_minimum {
-            parts.push(format!("safe minimum {}", AtLeast(safe)));
+            let bound = if self.safe_minimum_is_lower_bound { "at least " } else { "" };
+            parts.push(format!("safe minimum {bound}{}", AtLeast(safe)));
         }
         if let Some(peak) = &self.peak {
             let floor = &peak.floor;

@@ -95,6 +95,9 @@ impl Policy {
     /// No window or deadline is longer.
     pub const SPAN_MAX: Micros = Micros::from_secs(7 * 24 * 3600);
 
+    /// [`Self::headroom_min`] and [`Self::reclaim_step`] are no more than this.
+    pub const HEADROOM_MIN_MAX: Bytes = Bytes::from_mib(1 << 20);
+
     /// Checks every value.
     ///
     /// # Errors
@@ -131,7 +134,7 @@ impl Policy {
         count("cpus", self.cpus.into(), 1, 8192);
         count("charge_batch_pages", self.charge_batch_pages.into(), 1, 4096);
         let mut amount = |name: &str, value: Bytes, min: Bytes| {
-            let max = Bytes::from_mib(1 << 20);
+            let max = Self::HEADROOM_MIN_MAX;
             if value < min || value > max {
                 faults.push(format!("{name} is {value}: it must be from {min} to {max}"));
             }

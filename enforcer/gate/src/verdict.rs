@@ -51,6 +51,23 @@ pub enum Verdict {
     Failed(Reason),
 }
 
+impl Verdict {
+    /// Whether the cgroup was taken back because it wanted more than brake or limit left it: what it would have grown
+    /// to was not seen.
+    pub const fn held_back(&self) -> bool {
+        matches!(
+            self,
+            Self::RolledBack(
+                Reason::Growth { .. }
+                    | Reason::BrakeLivelock
+                    | Reason::StallBudget
+                    | Reason::Refaults
+                    | Reason::OomKill { .. }
+            )
+        )
+    }
+}
+
 /// Why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -63,6 +63,9 @@ fn what_was_changed_contradicts_the_rest() {
     assert_contradicts(&committed, growth, verdict);
     assert_contradicts(&committed, |c| c.verdict = Verdict::RolledBack(Reason::StallBudget), verdict);
     assert_contradicts(&committed, |c| c.verdict = Verdict::Refused(Reason::Frozen), verdict);
+    let bound = "whether the safe minimum is a lower bound";
+    assert_contradicts(&committed, |c| c.safe_minimum_is_lower_bound = true, bound);
+    assert_contradicts(&committed, |c| c.verdict = Verdict::RolledBack(Reason::BrakeLivelock), bound);
     assert_contradicts(&refused, |c| c.verdict = Verdict::Committed, verdict);
     assert_contradicts(&refused, |c| c.verdict = Verdict::Feasible, verdict);
     assert_contradicts(&refused, |c| c.verdict = Verdict::RolledBack(Reason::Cancelled), verdict);
@@ -102,6 +105,9 @@ fn one_line_says_what_counts() {
         "{line}"
     );
     assert!(line.ends_with("; limit was 160Mi"), "{line}");
+
+    let cut_off = Certificate { safe_minimum_is_lower_bound: true, ..refused() };
+    assert!(cut_off.one_line().contains("; safe minimum at least 132.4Mi;"), "{}", cut_off.one_line());
 
     let mut hostile = refused();
     let what = "\x1b[31m\n".repeat(10_000);

@@ -6,6 +6,7 @@ use crate::{
     cgroup::{CgroupError, printable, shown},
     node::{Facts, Need, State, judge},
     probe::ProbeError,
+    trace::WriteError,
 };
 use nix::{
     errno::Errno,
@@ -175,6 +176,27 @@ pub(super) fn actuate(what: &str, on: impl AsRef<std::path::Path>, error: &Actua
     Failure::new(exit, what, on, error, out_of_files(error).unwrap_or_else(|| todo.into()))
 }
 
+/// From an error of a trace that was to be written.
+pub(super) fn trace(what: &str, on: impl AsRef<std::path::Path>, error: &WriteError) -> Failure {
+    let (exit, todo) = match error {
+        WriteError::Header { .. } => (Exit::Failed, ""),
+        WriteError::Io { call, source, .. } => match source.raw_os_error() {
+            Some(libc::EEXIST) => {
+                (Exit::Usage, "nothing is written over: name a file that does not exist yet")
+            }
+            Some(libc::ENOENT) => (Exit::Usage, "make its folder first, or name a file in another"),
+            Some(libc::ENOTDIR) => (Exit::Usage, "name a file in a folder"),
+            Some(libc::EACCES | libc::EPERM | libc::EROFS) => {
+                (Exit::Usage, "name a file in a folder that can be written to")
+            }
+            Some(libc::ENOSPC | libc::EDQUOT) => (Exit::Failed, "name a new file where there is room"),
+            _ if *call == "create" => (Exit::Usage, "name another file"),
+            _ => (Exit::Failed, ""),
+        },
+    };
+    Failure::new(exit, what, on, error, out_of_files(error).unwrap_or_else(|| todo.into()))
+}
+
 /// From an error of the kernel programs.
 pub(super) fn probe(what: &str, on: impl AsRef<std::path::Path>, error: &ProbeError) -> Failure {
     let exit = match error {
@@ -296,6 +318,31 @@ mod tests {
         }
         let full = ActuateError::state("s", "open", std::io::Error::from_raw_os_error(libc::ENOSPC));
         assert!(!actuate("w", "a", &full).reasons[0].todo.contains("ulimit"));
+    }
+
+    #[test]
+    fn a_trace_that_can_not_be_made_is_told_how() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("taken");
+        std::fs::write(&file, "").expect("writes");
+        let header = crate::trace::fixture::header(crate::trace::Kind::Samples);
+        for (path, todo) in [
+            (file.clone(), "nothing is written over"),
+            (dir.path().join("no/folder"), "make its folder first"),
+            (file.join("below"), "name a file in a folder"),
+            (dir.path().to_owned(), "nothing is written over"),
+        ] {
+            let Err(error) = crate::trace::Writer::create(&path, &header) else {
+                panic!("{path:?} was made")
+            };
+            let failure = trace("can't record", &path, &error);
+            assert_eq!(failure.exit, Exit::Usage, "{failure:?}");
+            assert!(failure.reasons[0].todo.starts_with(todo), "{failure:?}");
+        }
+        let full = std::io::Error::from_raw_os_error(libc::ENOSPC);
+        let full = WriteError::Io { path: file, call: "write", source: full };
+        let failure = trace("can't record", "a", &full);
+        assert!(failure.exit == Exit::Failed && failure.reasons[0].todo.contains("room"), "{failure:?}");
     }
 
     #[test]

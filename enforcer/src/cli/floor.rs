@@ -8,7 +8,6 @@ use super::{
 use crate::{
     cgroup::{Cgroup, CgroupError, Sampler, shown},
     observe::{ObserveError, observe},
-    quantity::exact,
 };
 use enforcer_gate::{
     AncestorLimit, Bytes, Certificate, Floor, Headroom, Limit, Micros, PAGE_SIZE, Policy, Sample,
@@ -34,7 +33,7 @@ pub(super) struct Options {
     /// no limit
     cgroup: Option<PathBuf>,
     /// How long to look; longer sees higher peaks
-    #[arg(long, value_name = "TIME", value_parser = options::span)]
+    #[arg(long, value_name = "TIME", value_parser = options::window)]
     #[arg(default_value = options::default(|policy| policy.observe_window))]
     window: Micros,
     #[command(flatten)]
@@ -141,9 +140,7 @@ fn render(cgroup: &Cgroup, report: &Report<'_>) -> String {
         text.push_str(&certificate::floor(peak, last));
     }
     if let (Some(headroom), Some(safe)) = (&report.headroom, report.safe_minimum) {
-        let _ = writeln!(text, "  headroom at the safe minimum (the greatest counts)");
-        text.push_str(&certificate::terms(headroom));
-        let _ = writeln!(text, "  safe minimum {safe} ({})", exact(safe));
+        text.extend(report.peak_floor.map(|peak| certificate::sum(&peak, headroom, safe)));
     }
     let _ = writeln!(text, "  observed {}, {} readings", report.window, report.samples);
     if !report.populated {

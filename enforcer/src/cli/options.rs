@@ -28,15 +28,44 @@ pub(super) fn span(text: &str) -> Result<Micros, DurationError> {
     parse_duration(text)
 }
 
-/// A span of time between readings.
+/// A window of the gate.
+pub(super) fn window(text: &str) -> Result<Micros, String> {
+    within(text, Policy::default().sample_interval, Policy::SPAN_MAX)
+}
+
+/// How much of a stall is allowed: "some" may be twice as much, and no span is longer than [`Policy::SPAN_MAX`].
+pub(super) fn budget(text: &str) -> Result<Micros, String> {
+    within(text, MILLISECOND, Policy::SPAN_MAX.scaled(1, 2))
+}
+
+/// A span of time between readings; a window of two of them is no longer than [`Policy::SPAN_MAX`].
 pub(super) fn interval(text: &str) -> Result<Micros, String> {
-    let interval = span(text).map_err(|error| error.to_string())?;
-    let min = Micros::from_millis(1);
-    if interval < min {
-        Err(format!("{interval} is too short a time; give {min} or more"))
+    within(text, MILLISECOND, Policy::SPAN_MAX.scaled(1, 2))
+}
+
+/// How long to go on.
+pub(super) fn duration(text: &str) -> Result<Micros, String> {
+    within(text, MILLISECOND, Micros::new(u64::MAX))
+}
+
+const MILLISECOND: Micros = Micros::from_millis(1);
+
+fn within(text: &str, min: Micros, max: Micros) -> Result<Micros, String> {
+    let found = span(text).map_err(|error| error.to_string())?;
+    if found < min {
+        Err(format!("{found} is too short a time; give {min} or more"))
+    } else if found > max {
+        Err(format!("{found} is too long a time; give {max} or less"))
     } else {
-        Ok(interval)
+        Ok(found)
     }
+}
+
+/// The least headroom.
+pub(super) fn headroom(text: &str) -> Result<Bytes, String> {
+    let found = target(text).map_err(|error| error.to_string())?;
+    let max = Policy::HEADROOM_MIN_MAX;
+    if found > max { Err(format!("{found} is too much; give {max} or less")) } else { Ok(found) }
 }
 
 /// A threshold's default, as it is typed: the one that [`Policy`] has.
@@ -73,7 +102,7 @@ pub(super) fn checked(policy: Policy) -> Result<Policy, Failure> {
     let reasons = faults.0.into_iter().map(|why| super::failure::Reason { why, todo: String::new() });
     Err(Failure {
         exit: Exit::Usage,
-        what: "the thresholds contradict each other".into(),
+        what: "the thresholds do not hold".into(),
         on: String::new(),
         reasons: reasons.collect(),
     })

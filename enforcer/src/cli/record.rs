@@ -1,7 +1,7 @@
 //! `enforcer record`: readings of a cgroup into a trace.
 
 use super::{
-    Exit, Failure, json,
+    Exit, Failure, failure, json,
     options::{self, Json},
     stop::StopSignals,
 };
@@ -28,7 +28,7 @@ pub(super) struct Options {
     /// The cgroup: absolute, or below the cgroup mount
     cgroup: PathBuf,
     /// How long, from the first reading to the last; 1ms at least
-    #[arg(long, value_name = "TIME", value_parser = options::interval)]
+    #[arg(long, value_name = "TIME", value_parser = options::duration)]
     duration: Micros,
     /// The trace, which must not exist yet
     #[arg(long, value_name = "FILE")]
@@ -75,7 +75,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         cgroup_id: cgroup.id(),
         policy,
     };
-    let write = |error| Failure::new(Exit::Failed, WHAT, path, &error, "name a new file where there is room");
+    let write = |error| failure::trace(WHAT, path, &error);
     // Before the writing thread starts, which takes it over.
     let stop = StopSignals::hold().map_err(|error| Failure::new(Exit::Failed, WHAT, path, &error, ""))?;
     let mut writer = Writer::create(out, &header).map_err(write)?;

@@ -40,7 +40,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "QUANTITY", value_parser = options::target)]
     to: Option<Bytes>,
     /// How much of the trace to judge by, from its first reading on [default: all of it]
-    #[arg(long, value_name = "TIME", value_parser = options::span, requires = "to")]
+    #[arg(long, value_name = "TIME", value_parser = options::window, requires = "to")]
     window: Option<Micros>,
     #[command(flatten)]
     json: Json,

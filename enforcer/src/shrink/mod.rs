@@ -4,6 +4,7 @@
 //! its commands go to the actuator. Decisions are the gate's alone.
 
 mod actuator;
+mod at_once;
 mod bus;
 mod signals;
 mod wake;
@@ -11,6 +12,7 @@ mod wake;
 use crate::actuate::{ActuateError, Heart, Session, SessionOptions, StateDir};
 use crate::cgroup::{Cgroup, CgroupError, Sampler};
 use actuator::{Actuator, Worker};
+pub use at_once::refused_at_once;
 pub use bus::{Bus, BusError, Heard, Subscription};
 use enforcer_gate::{
     Certificate, Command, Gate, Instant, Outcome, Policy, PolicyError, Progress, Request, Signal,

@@ -83,6 +83,9 @@ pub enum LineError {
     /// Not what belongs there.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
+    /// The first line is no header, of any version.
+    #[error("it is not a trace")]
+    NotATrace,
     /// A format of another version.
     #[error("trace version {0}; this enforcer reads version {TRACE_VERSION}")]
     Version(u32),
@@ -96,7 +99,7 @@ impl Header {
         struct Version {
             trace_version: u32,
         }
-        let Version { trace_version } = parse(line)?;
+        let Version { trace_version } = parse(line).map_err(|_| LineError::NotATrace)?;
         if trace_version != TRACE_VERSION {
             return Err(LineError::Version(trace_version));
         }

@@ -440,6 +440,21 @@ fn dry_run() {
     assert_eq!(cgroup.counter("memory.stat", "pgsteal"), 0);
 }
 
+fn not_a_shrink() {
+    let cgroup = without_swap("not-a-shrink");
+    cgroup.write("memory.max", "64M");
+    let trace = fresh("not-a-shrink");
+    let to_trace = trace.to_str().expect("text");
+    let answer = shrink(&cgroup, &["--to", "64Mi", "--trace", to_trace]);
+    assert_eq!(answer.code, Some(2), "{} {}", answer.out, answer.err);
+    assert!(answer.out.contains("left at 64Mi") && answer.out.lines().count() == 2, "{}", answer.out);
+    assert_eq!(answer.err, "", "no kernel program was loaded for it");
+    let (code, report) = replay(&trace, &[]);
+    assert_eq!((code, &report["commands"]["diverged"]), (Some(0), &0.into()), "{report}");
+    assert_eq!(report["certificate"]["verdict"], "refused", "{report}");
+    drop(std::fs::remove_file(trace));
+}
+
 fn readable() {
     let cgroup = without_swap("readable");
     cgroup.write("memory.max", "64M");
@@ -448,6 +463,7 @@ fn readable() {
     assert_eq!(answer.code, Some(0), "{} {}", answer.out, answer.err);
     unharmed(&cgroup, 32_997_376);
     assert!(answer.err.contains("33000000 bytes are rounded down to whole pages: 32224Ki"), "{}", answer.err);
+    assert!(answer.err.contains("loading the kernel programs\n"), "{}", answer.err);
     for state in ["observing", "trial", "watching"] {
         assert!(answer.err.contains(&format!("s] {state}")), "{state}: {}", answer.err);
     }

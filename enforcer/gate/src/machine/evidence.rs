@@ -80,6 +80,7 @@ pub(super) fn certificate(run: Run, verdict: Verdict, policy: &Policy) -> Certif
     let deltas = run.risen();
     let (notes, notes_dropped) = run.notes.take();
     Certificate {
+        safe_minimum_is_lower_bound: verdict.held_back(),
         verdict,
         ended_in: run.stage.state(),
         dry_run: run.request.dry_run,

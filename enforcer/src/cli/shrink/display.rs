@@ -37,8 +37,13 @@ impl Display {
         Self { mode, begun: None, shown: None }
     }
 
-    /// What to print now, if anything.
-    pub(super) fn update(&mut self, now: Instant, progress: &Progress) -> Option<String> {
+    /// What to say before the kernel programs are loaded, which takes its time on a slow node.
+    pub(super) fn loading(&self) -> Option<String> {
+        (self.mode != Mode::Off).then(|| "loading the kernel programs\n".into())
+    }
+
+    /// What to print now, if anything; no line of a terminal is longer than its `width`.
+    pub(super) fn update(&mut self, now: Instant, progress: &Progress, width: usize) -> Option<String> {
         let begun = *self.begun.get_or_insert(now);
         // Before the first reading there is nothing to show.
         progress.previous_max?;
@@ -49,7 +54,8 @@ impl Display {
         }
         let first = self.shown.is_none();
         self.shown = Some((progress.state, now));
-        let line = line(now.since(begun), now, progress);
+        let width = if self.mode == Mode::Terminal { width } else { usize::MAX };
+        let line = line(now.since(begun), now, progress, width);
         Some(match self.mode {
             Mode::Terminal if changed && !first => format!("\n{line}"),
             Mode::Terminal if first => line,
@@ -69,10 +75,11 @@ impl Display {
     }
 }
 
-/// `[  3.2s] trial       usage 96.1Mi, floor 12.3Mi -> 100Mi, brake 93.7Mi, stall 0us/0us, 6.8s left`
-fn line(elapsed: Micros, now: Instant, progress: &Progress) -> String {
+/// `[  3.2s] trial      usage 96.1Mi, floor 12.3Mi -> 100Mi, 6.8s left, brake 93.7Mi`: as much as `width` columns
+/// have room for, what counts most first.
+fn line(elapsed: Micros, now: Instant, progress: &Progress, width: usize) -> String {
     let tenths = elapsed.get() / 100_000;
-    let Progress { usage, floor, target, stall_some, stall_full, .. } = progress;
+    let Progress { usage, floor, target, stall_some, stall_full, reclaimed, .. } = progress;
     let mut text = format!(
         "[{:>3}.{}s] {:<10} usage {usage}, floor {floor} -> {}",
         tenths / 10,
@@ -80,17 +87,21 @@ fn line(elapsed: Micros, now: Instant, progress: &Progress) -> String {
         progress.state.to_string(),
         exact(*target),
     );
-    // Writing to a String can't fail, here and below.
-    if let Some(brake) = progress.brake {
-        let _ = write!(text, ", brake {brake}");
+    let parts = [
+        progress.window_end.map(|end| format!("{} left", end.since(now))),
+        progress.brake.map(|brake| format!("brake {brake}")),
+        Some(format!("stall some {stall_some} full {stall_full}")),
+        (reclaimed.get() > 0).then(|| format!("reclaimed {reclaimed}")),
+    ];
+    for part in parts.into_iter().flatten() {
+        if text.len() + 2 + part.len() > width {
+            break;
+        }
+        // Writing to a String can't fail.
+        let _ = write!(text, ", {part}");
     }
-    if progress.reclaimed.get() > 0 {
-        let _ = write!(text, ", reclaimed {}", progress.reclaimed);
-    }
-    let _ = write!(text, ", stall some {stall_some} full {stall_full}");
-    if let Some(end) = progress.window_end {
-        let _ = write!(text, ", {} left", end.since(now));
-    }
+    // All of it is ASCII.
+    text.truncate(width);
     text
 }
 
@@ -126,16 +137,33 @@ mod tests {
     #[test]
     fn a_line_says_how_it_stands() {
         assert_eq!(
-            line(Micros::from_millis(3_200), at(3_200), &progress(State::Trial)),
-            "[  3.2s] trial      usage 96Mi, floor 12.3Mi -> 100Mi, brake 94Mi, reclaimed 30Mi, \
-             stall some 1.2ms full 0us, 6.8s left"
+            line(Micros::from_millis(3_200), at(3_200), &progress(State::Trial), usize::MAX),
+            "[  3.2s] trial      usage 96Mi, floor 12.3Mi -> 100Mi, 6.8s left, brake 94Mi, \
+             stall some 1.2ms full 0us, reclaimed 30Mi"
         );
+    }
+
+    #[test]
+    fn a_terminals_line_is_no_longer_than_the_terminal_is_wide() {
+        let update = |mode, width| {
+            let text = Display::new(mode).update(at(0), &progress(State::Trial), width);
+            text.expect("the first").trim_end().to_owned()
+        };
+        for width in 0..200 {
+            let line = update(Mode::Terminal, width);
+            assert!(line.len() <= width, "{width}: {line}");
+        }
+        assert_eq!(
+            update(Mode::Terminal, 79),
+            "[  0.0s] trial      usage 96Mi, floor 12.3Mi -> 100Mi, 10s left, brake 94Mi"
+        );
+        assert!(update(Mode::Lines, 20).ends_with("reclaimed 30Mi"), "a file has no width");
     }
 
     #[test]
     fn lines_come_with_states_and_once_a_second() {
         let mut display = Display::new(Mode::Lines);
-        let mut shown = |millis, state| display.update(at(millis), &progress(state)).is_some();
+        let mut shown = |millis, state| display.update(at(millis), &progress(state), 80).is_some();
         assert!(shown(0, State::Observing));
         assert!(!shown(999, State::Observing));
         assert!(shown(1_000, State::Observing));
@@ -148,7 +176,7 @@ mod tests {
     #[test]
     fn a_terminal_keeps_one_line_a_state() {
         let mut display = Display::new(Mode::Terminal);
-        let mut shown = |millis, state| display.update(at(millis), &progress(state)).unwrap_or_default();
+        let mut shown = |millis, state| display.update(at(millis), &progress(state), 80).unwrap_or_default();
         assert!(shown(0, State::Observing).starts_with('['));
         assert_eq!(shown(50, State::Observing), "");
         assert!(shown(100, State::Observing).starts_with("\r\u{1b}[K["));
@@ -160,16 +188,19 @@ mod tests {
     fn nothing_is_shown_before_the_first_reading() {
         let mut display = Display::new(Mode::Lines);
         let blind = Progress { previous_max: None, ..progress(State::Observing) };
-        assert_eq!(display.update(at(0), &blind), None);
+        assert_eq!(display.update(at(0), &blind, 80), None);
         assert!(
-            display.update(at(100), &progress(State::Observing)).expect("the first").starts_with("[  0.1s]")
+            display
+                .update(at(100), &progress(State::Observing), 80)
+                .expect("the first")
+                .starts_with("[  0.1s]")
         );
     }
 
     #[test]
     fn off_is_silent() {
         let mut display = Display::new(Mode::Off);
-        assert_eq!(display.update(at(0), &progress(State::Trial)), None);
+        assert_eq!(display.update(at(0), &progress(State::Trial), 80), None);
         assert_eq!(display.note("a"), None);
     }
 }

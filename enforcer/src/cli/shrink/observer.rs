@@ -1,6 +1,9 @@
 //! Sees a shrink's gate at work: for the display and the trace.
 
-use super::{display::Display, screen::Screen};
+use super::{
+    display::Display,
+    screen::{Screen, width},
+};
 use crate::{
     shrink::Observer,
     trace::{Event, Writer},
@@ -50,7 +53,7 @@ impl Observer for Watcher {
     }
 
     fn progress(&mut self, now: Instant, progress: &Progress) {
-        if let Some(text) = self.display.update(now, progress) {
+        if let Some(text) = self.display.update(now, progress, width()) {
             self.screen.show(text);
         }
     }

@@ -23,23 +23,23 @@ pub(in crate::cli) struct Options {
     #[arg(long)]
     pub(super) dry_run: bool,
     /// The workload's longest known period: how long the brake is tried before memory.max goes down
-    #[arg(long, value_name = "TIME", value_parser = options::span)]
+    #[arg(long, value_name = "TIME", value_parser = options::window)]
     #[arg(default_value = options::default(|policy| policy.trial_window))]
     window: Micros,
     /// How long to look before anything is changed
-    #[arg(long, value_name = "TIME", value_parser = options::span)]
+    #[arg(long, value_name = "TIME", value_parser = options::window)]
     #[arg(default_value = options::default(|policy| policy.observe_window))]
     observe: Micros,
     /// How long the brake stays on after memory.max went down
-    #[arg(long, value_name = "TIME", value_parser = options::span)]
+    #[arg(long, value_name = "TIME", value_parser = options::window)]
     #[arg(default_value = options::default(|policy| policy.watch_window))]
     watch: Micros,
     /// Most stall (PSI "full") that the shrink may add in all; "some" may add twice as much
-    #[arg(long, value_name = "TIME", value_parser = options::span)]
+    #[arg(long, value_name = "TIME", value_parser = options::budget)]
     #[arg(default_value = options::default(|policy| policy.stall.full_total))]
     budget: Micros,
     /// Least headroom between floor and target
-    #[arg(long, value_name = "QUANTITY", value_parser = options::target)]
+    #[arg(long, value_name = "QUANTITY", value_parser = options::headroom)]
     #[arg(default_value = options::default(|policy| policy.headroom_min))]
     headroom: Bytes,
     /// Shrink although something kills on memory pressure of an ancestor

@@ -14,7 +14,7 @@ use crate::{
     node::{Facts, Need, pressure_killer},
     probe::{Probe, ProbeOptions},
     quantity::exact,
-    shrink::{Bus, BusError, Plan, ShrinkError, now, run as drive},
+    shrink::{Bus, BusError, Plan, ShrinkError, now, refused_at_once, run as drive},
     trace::{Header, Kind, Summary, TRACE_VERSION, Writer},
 };
 use enforcer_gate::{Bytes, Certificate, Policy, Request, Verdict};
@@ -45,7 +45,7 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     let policy = common::checked(options.policy(&common::node_policy()))?;
     let cgroup = common::open(WHAT, path, &NEEDS)?;
     // Where there is nothing to shrink (the root, a threaded cgroup), that is said before anything is made.
-    drop(Sampler::new(&cgroup).map_err(|error| Failure::cgroup(WHAT, path, &error))?);
+    let mut sampler = Sampler::new(&cgroup).map_err(|error| Failure::cgroup(WHAT, path, &error))?;
     // A dry run changes nothing, and makes no folder.
     let state = (!options.dry_run).then(|| StateDir::open(&options.state_dir.state_dir));
     let state_dir = state.transpose().map_err(|error| failure::actuate(WHAT, path, &error))?;
@@ -64,9 +64,16 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     let screen = Screen::start().map_err(|error| Failure::new(Exit::Failed, WHAT, path, &error, ""))?;
     let mut watcher = Watcher { display: Display::new(mode), screen, trace };
     let request = Request { target: options.to, dry_run: options.dry_run, pressure_killer: killer };
-    let session = session(&policy);
-    let plan = Plan { cgroup: cgroup.clone(), request, policy, state_dir, session };
-    let result = carry_out(plan, &mut watcher);
+    let result = match refused_at_once(&request, &policy, &mut sampler, &mut watcher) {
+        Ok(None) => {
+            drop(sampler);
+            let session = session(&policy);
+            let plan = Plan { cgroup: cgroup.clone(), request, policy, state_dir, session };
+            carry_out(plan, &mut watcher)
+        }
+        Ok(Some(refused)) => Ok(refused),
+        Err(error) => Err(error),
+    };
     watcher.screen.end(watcher.display.end());
     // The trace is whole also where the shrink could not be carried through.
     let summary = watcher.trace.map(|trace| trace.finish(now())).transpose();
@@ -95,6 +102,9 @@ fn carry_out(plan: Plan, watcher: &mut Watcher) -> Result<Certificate, ShrinkErr
         .enable_all()
         .build()
         .map_err(|source| ShrinkError::Io { what: "can't start the event loop", source })?;
+    if let Some(text) = watcher.display.loading() {
+        watcher.screen.show(text);
+    }
     let result = runtime.block_on(async {
         let probe = Probe::load(&ProbeOptions::default()).map_err(BusError::from)?;
         let (bus, _task) = Bus::start(probe);
@@ -115,10 +125,7 @@ fn record(file: &Path, cgroup: &Cgroup, policy: &Policy) -> Result<Writer, Failu
         cgroup_id: cgroup.id(),
         policy: policy.clone(),
     };
-    let wrong = |error| {
-        Failure::new(Exit::Usage, "can't record to", file, &error, "name a new file where there is room")
-    };
-    Writer::create(file, &header).map_err(wrong)
+    Writer::create(file, &header).map_err(|error| failure::trace("can't record to", file, &error))
 }
 
 fn report(options: &Options, cgroup: &Cgroup, certificate: &Certificate, trace: Option<Summary>, exit: Exit) {

@@ -7,6 +7,15 @@ use std::{
     thread::JoinHandle,
 };
 
+/// Where the terminal does not tell its width.
+const COLUMNS: usize = 80;
+
+/// Columns of the terminal that standard error is, less the last, from which some go on to the next line.
+pub(super) fn width() -> usize {
+    let size = terminal_size::terminal_size_of(io::stderr());
+    size.map_or(COLUMNS, |(width, _)| usize::from(width.0)).saturating_sub(1)
+}
+
 /// Pieces of text that may wait to be taken.
 const QUEUE: usize = 64;
 
