@@ -40,6 +40,7 @@ pub(crate) fn cases() -> Vec<Case> {
         full("cli::a_pressure_killer_is_refused_by_name", killer_refused),
         full("cli::a_dry_run_changes_nothing", dry_run),
         full("cli::a_shrink_can_be_read_by_people", readable),
+        full("cli::what_is_no_shrink_is_refused_at_once", not_a_shrink),
     ]
 }
 
