@@ -30,6 +30,9 @@ pub struct Certificate {
     pub brake: Option<Limit>,
     /// A process lived in the cgroup at the last reading.
     pub populated: bool,
+    /// No process lived in it at any reading: there was nobody to watch, and windows were skipped.
+    #[serde(default)]
+    pub windows_skipped: bool,
     /// The last floor.
     pub floor: Option<Floor>,
     /// The highest floor.

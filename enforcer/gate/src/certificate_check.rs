@@ -50,10 +50,20 @@ impl Certificate {
             peak.is_some_and(|peak| rule(self.target, peak, self.growth_per_second, &self.policy))
         };
         let passed = |state| self.states.iter().any(|time| time.state == state);
+        // A state ends no sooner than its window.
+        let whole = |state, window| {
+            let took = self.states.iter().filter(|time| time.state == state).map(|time| time.took).max();
+            took.is_some_and(|took| took >= window)
+        };
+        let watched = || {
+            self.windows_skipped
+                || (whole(State::Trial, self.policy.trial_window)
+                    && whole(State::Watching, self.policy.watch_window))
+        };
         let below = |limit: Option<Limit>| limit.is_some_and(|l| Limit::Bytes(self.target) < l);
         match &self.verdict {
             Verdict::Committed => {
-                by(holds) && below(self.previous_max) && passed(State::Watching) && !self.dry_run
+                by(holds) && below(self.previous_max) && passed(State::Watching) && watched() && !self.dry_run
             }
             Verdict::Feasible => by(admits) && below(self.previous_max) && self.dry_run,
             // While reclaiming, the drift is allowed for; what is refused then is not admitted either.

@@ -43,6 +43,13 @@ impl fmt::Display for Reason {
                 write!(f, "the target is not below the limit in force ({current})")
             }
             Self::Frozen => f.write_str("the cgroup is frozen, so no window can see its need"),
+            Self::FrozenBelow { cgroup } => {
+                write!(f, "{} is frozen, so no window can see its need", escaped(cgroup, NAME_BYTES_MAX))
+            }
+            Self::Unseen { state } => write!(
+                f,
+                "no whole window of {state} saw the cgroup's processes: they came and went, or readings stopped"
+            ),
             Self::PressureKiller(killer) => write!(
                 f,
                 "{} (pid {}) kills on memory pressure of {}, which a trial could cause",

@@ -32,6 +32,9 @@ pub struct Sample {
     pub populated: bool,
     /// `cgroup.events` `frozen`.
     pub frozen: bool,
+    /// The outermost cgroup below this one that is `frozen` and `populated`: its path below the cgroup mount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen_below: Option<String>,
     /// Limits of the ancestors, nearest first, the root left out.
     pub ancestors: Vec<AncestorLimit>,
 }

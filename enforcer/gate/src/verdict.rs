@@ -81,6 +81,16 @@ pub enum Reason {
     },
     /// Every process of the cgroup is frozen: no window can see what it needs. Thaw it first.
     Frozen,
+    /// Processes of a cgroup below it are frozen, a paused container's say. Thaw them first.
+    FrozenBelow {
+        /// The outermost such cgroup, below the cgroup mount (untrusted text).
+        cgroup: String,
+    },
+    /// No window saw the cgroup's processes whole: it was empty for a while, or nobody read for seconds.
+    Unseen {
+        /// Whose window.
+        state: State,
+    },
     /// Something kills on memory pressure of an ancestor; a trial could make it act.
     PressureKiller(PressureKiller),
     /// The same target was refused or taken back lately.

@@ -97,6 +97,7 @@ fn sample_of(groups: &[Group], swap_free: u64) -> Sample {
         hugetlb: sum(&|g| g.kind == Kind::Hugetlb),
         populated: true,
         frozen: false,
+        frozen_below: None,
         ancestors: vec![],
     }
 }

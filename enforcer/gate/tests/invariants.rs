@@ -209,9 +209,9 @@ fn traces_reach_every_state_and_verdict() {
     }
     let states = "observing reclaiming trial committing watching restoring ended";
     let refused = "BelowSafeMinimum NotAShrink Frozen PressureKiller BackOff Cancelled OomKill \
-                   LimitWritten Deadline Io ProbeFailed StallBudget RestorerGone";
+                   LimitWritten Deadline Io ProbeFailed StallBudget RestorerGone Unseen";
     let rolled_back = "Growth StallBudget BrakeLivelock Refaults ProbeFailed OomKill LimitWritten \
-                       Cancelled RestorerGone Deadline Io Frozen";
+                       Cancelled RestorerGone Deadline Io Frozen Unseen";
     let ended = |verdict: &'static str, reasons: &'static str| {
         reasons.split_whitespace().map(move |reason| format!("{verdict} {reason}"))
     };

@@ -1,4 +1,4 @@
-//! Walks the cgroups below one, for their protection.
+//! Walks the cgroups below one: what they protect, and who is frozen.
 
 use super::{
     Cgroup, CgroupError, StatFile,
@@ -26,23 +26,29 @@ const COUNT_MAX: usize = 4096;
 /// Deepest level that is walked.
 const DEPTH_MAX: usize = 64;
 
-/// What the descendants' `memory.min` and `memory.low` keep from reclaim aimed at `cgroup`. `swappable`: swap
-/// has room, so anonymous memory would be taken too, were it not protected.
-pub(super) fn protection_below(
-    cgroup: &Cgroup,
-    swappable: bool,
-    buffer: &mut [u8],
-) -> Result<Protection, CgroupError> {
-    let mut walk = Walk { top: cgroup, count: 0, swappable, figures: false, buffer };
+/// What a walk finds.
+#[derive(Debug, Default)]
+pub(super) struct Below {
+    /// What the descendants' `memory.min` and `memory.low` keep from reclaim aimed at the cgroup.
+    pub(super) protection: Protection,
+    /// The first descendant found that is frozen and has processes, outermost first: its path below the mount.
+    pub(super) frozen: Option<PathBuf>,
+}
+
+/// Walks the descendants of `cgroup`. `swappable`: swap has room, so anonymous memory would be taken too, were it
+/// not protected.
+pub(super) fn below(cgroup: &Cgroup, swappable: bool, buffer: &mut [u8]) -> Result<Below, CgroupError> {
+    let mut walk = Walk { top: cgroup, count: 0, swappable, figures: false, frozen: None, buffer };
     // Nearly always nothing is protected; then memory.stat of each cgroup need not be made.
     let settings = walk.node(cgroup.as_fd(), cgroup.absolute(), 0)?;
     if !settings.children.iter().any(is_protected) {
-        return Ok(Protection::default());
+        return Ok(Below { protection: Protection::default(), frozen: walk.frozen });
     }
     walk.figures = true;
     walk.count = 0;
     let full = walk.node(cgroup.as_fd(), cgroup.absolute(), 0)?;
-    Ok(protection::protection(&full, cgroup.mount().recursive_protection()))
+    let protection = protection::protection(&full, cgroup.mount().recursive_protection());
+    Ok(Below { protection, frozen: walk.frozen })
 }
 
 fn is_protected(node: &Node) -> bool {
@@ -54,6 +60,7 @@ struct Walk<'a> {
     count: usize,
     swappable: bool,
     figures: bool,
+    frozen: Option<PathBuf>,
     buffer: &'a mut [u8],
 }
 
@@ -63,6 +70,13 @@ impl Walk<'_> {
         if depth > 0 {
             node.min = self.setting(dir, path, "memory.min")?;
             node.low = self.setting(dir, path, "memory.low")?;
+            if self.frozen.is_none()
+                && self
+                    .figure(dir, path, "cgroup.events", parse::cgroup_events)?
+                    .is_some_and(|events| events.frozen && events.populated)
+            {
+                self.frozen = path.strip_prefix(self.top.mount().point()).ok().map(Path::to_owned);
+            }
         }
         if self.figures {
             node.usage =

@@ -116,10 +116,10 @@ impl Sampler {
         }
         let free = free.min(self.meminfo.parse(buffer, parse::swap_free)?);
         let zswap = zswap && is_on(self.zswap_enabled.as_ref(), buffer)?;
-        let protection = if self.cgroup_stat.parse(buffer, parse::cgroup_stat_descendants)? == 0 {
-            enforcer_gate::Protection::default()
+        let below = if self.cgroup_stat.parse(buffer, parse::cgroup_stat_descendants)? == 0 {
+            descendants::Below::default()
         } else {
-            descendants::protection_below(&self.cgroup, free > Bytes::ZERO, buffer)?
+            descendants::below(&self.cgroup, free > Bytes::ZERO, buffer)?
         };
         Ok(Sample {
             current,
@@ -129,11 +129,12 @@ impl Sampler {
             events_local: self.events_local.parse(buffer, parse::memory_events)?,
             events: self.events.parse(buffer, parse::memory_events)?,
             pressure: read_pressure(self.pressure.as_ref(), buffer)?,
-            protection,
+            protection: below.protection,
             swap: SwapRoom { free, zswap },
             hugetlb: self.read_hugetlb(extra)?,
             populated: state.populated,
             frozen: state.frozen,
+            frozen_below: below.frozen.as_deref().map(shown),
             ancestors,
         })
     }

@@ -58,6 +58,7 @@ struct Report<'a> {
     samples: u64,
     populated: bool,
     frozen: bool,
+    frozen_below: Option<&'a str>,
     policy: &'a Policy,
 }
 
@@ -112,6 +113,7 @@ fn report<'a>(cgroup: &Cgroup, evidence: &'a Certificate, last: &'a Sample) -> R
         samples: peak.map_or(0, |peak| peak.samples),
         populated: last.populated,
         frozen: last.frozen,
+        frozen_below: last.frozen_below.as_deref(),
         policy: &evidence.policy,
     }
 }
@@ -148,6 +150,8 @@ fn render(cgroup: &Cgroup, report: &Report<'_>) -> String {
     }
     if report.frozen {
         let _ = writeln!(text, "  note: it is frozen, so no window can see what it needs");
+    } else if let Some(path) = report.frozen_below {
+        let _ = writeln!(text, "  note: {} is frozen, so no window can see what it needs", shown(path));
     }
     text
 }

@@ -34,6 +34,7 @@ pub(crate) fn sample(anon: Bytes) -> Sample {
         hugetlb: Bytes::ZERO,
         populated: true,
         frozen: false,
+        frozen_below: None,
         ancestors: Vec::new(),
     }
 }

@@ -104,11 +104,14 @@ pub(super) fn kind_of(reason: &Reason, tried: bool) -> Option<Kind> {
         | Reason::BrakeLivelock
         | Reason::Growth { .. }
         | Reason::Refaults => Some(Kind::Tried),
-        Reason::ProbeFailed | Reason::Deadline { .. } | Reason::Io { .. } | Reason::OomKill { .. } => {
-            tried.then_some(Kind::Tried)
-        }
+        Reason::ProbeFailed
+        | Reason::Deadline { .. }
+        | Reason::Unseen { .. }
+        | Reason::Io { .. }
+        | Reason::OomKill { .. } => tried.then_some(Kind::Tried),
         Reason::NotAShrink { .. }
         | Reason::Frozen
+        | Reason::FrozenBelow { .. }
         | Reason::PressureKiller(_)
         | Reason::BackOff { .. }
         | Reason::LimitWritten { .. }

@@ -46,8 +46,8 @@ pub(super) fn progress(run: &Run, flight: &Flight, policy: &Policy) -> Progress 
     let last = run.last();
     let stall = run.stall();
     let window_end = match &run.stage {
-        Stage::Observing => Some(run.entered.after(policy.observe_window)),
-        Stage::Trial(window) | Stage::Watching(window) => window.end,
+        Stage::Observing => Some(run.observing_until(policy)),
+        Stage::Trial(_) | Stage::Watching(_) => run.window_end(policy),
         Stage::Reclaiming(_) | Stage::Committing(_) | Stage::Restoring(_) => None,
     };
     Progress {
@@ -89,6 +89,7 @@ pub(super) fn certificate(run: Run, verdict: Verdict, policy: &Policy) -> Certif
         previous_high: run.found.map(|found| found.high),
         brake: run.high_written,
         populated: run.populated,
+        windows_skipped: run.sight.is_empty_throughout(),
         floor: history.map(|h| h.last().floor),
         peak: history.map(|h| Peak {
             floor: h.peak().floor,

@@ -25,6 +25,7 @@ mod outcomes;
 mod reclaiming;
 mod restoring;
 mod run;
+mod sight;
 mod stage;
 
 pub use evidence::Progress;
@@ -156,7 +157,11 @@ impl Gate {
                 | Stage::Reclaiming(_)
                 | Stage::Trial(_)
                 | Stage::Committing(_)
-                | Stage::Watching(_) => self.stop(Reason::Deadline { state }, now),
+                | Stage::Watching(_) => {
+                    let unseen = !overdue && run.lacks_window();
+                    let reason = if unseen { Reason::Unseen { state } } else { Reason::Deadline { state } };
+                    self.stop(reason, now);
+                }
             }
             return;
         }

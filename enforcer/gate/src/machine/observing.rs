@@ -20,7 +20,7 @@ impl Run {
             return Step::Stop(Reason::NotAShrink { current: found.max });
         }
         if !self.has_window(policy) {
-            let end = self.entered.after(policy.observe_window);
+            let end = self.observing_until(policy);
             let next = now.after(policy.sample_interval);
             return Step::Observe(if end > now { next.min(end) } else { next });
         }
@@ -49,10 +49,19 @@ impl Run {
         Step::Go(Stage::Reclaiming(Reclaiming::new(policy, now)))
     }
 
+    /// When the window is about covered, if nothing breaks it.
+    pub(super) fn observing_until(&self, policy: &Policy) -> Instant {
+        let first = self.history.as_ref().map(|history| history.first().at);
+        let anew = self.sight.since().filter(|since| Some(*since) != first);
+        anew.unwrap_or(self.entered).after(policy.observe_window)
+    }
+
     /// Whether the window is covered. Nobody to observe: one reading says it all.
-    pub(super) fn has_window(&self, policy: &Policy) -> bool {
-        self.history.as_ref().is_some_and(|history| {
-            !self.populated || (history.span() >= policy.observe_window && history.samples() >= SAMPLES_MIN)
-        })
+    fn has_window(&self, policy: &Policy) -> bool {
+        self.sight.is_empty_throughout()
+            || self.sight.since().is_some_and(|since| {
+                let seen = self.last().at.since(since);
+                seen >= policy.observe_window && self.sight.readings() >= SAMPLES_MIN
+            })
     }
 }

@@ -112,7 +112,7 @@ impl Gate {
     fn done(&mut self, slot: &Slot, now: Instant) -> Step {
         let Some(run) = &mut self.run else { return unexpected(slot) };
         match (&slot.command.action, &run.stage) {
-            (Action::SetBrake { .. }, Stage::Trial(_)) => run.open_window(&self.policy, now),
+            (Action::SetBrake { .. }, Stage::Trial(_)) => run.open_window(now),
             (Action::Commit { .. }, Stage::Committing(_)) => Step::Go(Stage::Watching(Window::default())),
             (Action::Restore { .. }, Stage::Restoring(restoring)) => Step::Finish(restoring.goal.clone()),
             (

@@ -6,7 +6,8 @@ use super::{
     monitor::{Baseline, Breaker, alarm, stall_added},
     reclaiming::ReclaimStep,
     restoring::Restoring,
-    stage::{Stage, Step, Window},
+    sight::{Change, Sight, gap_max},
+    stage::{Stage, Step},
 };
 use crate::{
     Action, Bytes, Instant, Limit, LimitFile, Micros, Policy, PressureKiller, Reason, Request, Sample, State,
@@ -75,6 +76,9 @@ pub(super) struct Run {
     pub(super) history: Option<History>,
     pub(super) found: Option<Found>,
     pub(super) populated: bool,
+    pub(super) sight: Sight,
+    /// The trial was skipped, for nobody was there.
+    pub(super) untried: bool,
     pub(super) has_pressure: bool,
     pub(super) baseline: Option<Baseline>,
     /// What the cgroup was seen to need when observing ended well.
@@ -107,6 +111,8 @@ impl Run {
             history: None,
             found: None,
             populated: true,
+            sight: Sight::default(),
+            untried: false,
             has_pressure: true,
             baseline: None,
             accepted: None,
@@ -135,11 +141,11 @@ impl Run {
                     Step::Act(Action::SetBrake { high: brake })
                 } else {
                     self.notes.add(format!("memory.high was found at {brake} and brakes as it is"));
-                    self.open_window(policy, now)
+                    self.open_window(now)
                 }
             }
             Stage::Committing(_) => Committing::commit(self, policy),
-            Stage::Watching(_) => self.open_window(policy, now),
+            Stage::Watching(_) => self.open_window(now),
             Stage::Restoring(restoring) => Step::Act(restoring.action()),
         }
     }
@@ -153,10 +159,9 @@ impl Run {
     }
 
     /// The window of trial or watch begins.
-    pub(super) fn open_window(&mut self, policy: &Policy, now: Instant) -> Step {
+    pub(super) fn open_window(&mut self, now: Instant) -> Step {
         match &mut self.stage {
-            Stage::Trial(window) => window.end = Some(now.after(policy.trial_window)),
-            Stage::Watching(window) => window.end = Some(now.after(policy.watch_window)),
+            Stage::Trial(window) | Stage::Watching(window) => window.opened = Some(now),
             Stage::Observing | Stage::Reclaiming(_) | Stage::Committing(_) | Stage::Restoring(_) => {}
         }
         Step::Observe(now)
@@ -179,7 +184,7 @@ impl Run {
             Stage::Trial(window) => {
                 self.stage = Stage::Trial(window);
                 let next = Step::Go(Stage::Committing(Committing::default()));
-                self.braked(window, next, policy, now)
+                self.braked(next, policy, now)
             }
             Stage::Committing(committing) => {
                 self.stage = Stage::Committing(committing);
@@ -195,7 +200,7 @@ impl Run {
                     Some(_) => Step::Go(Stage::Restoring(Restoring::new(Verdict::Committed, high, None))),
                     None => Step::Finish(Verdict::Committed),
                 };
-                self.braked(window, next, policy, now)
+                self.braked(next, policy, now)
             }
             Stage::Restoring(restoring) => {
                 let step = Step::Act(restoring.action());
@@ -206,15 +211,40 @@ impl Run {
     }
 
     /// Trial or watch: an alarm ends it, the window's end leads on.
-    fn braked(&mut self, window: Window, next: Step, policy: &Policy, now: Instant) -> Step {
+    fn braked(&mut self, next: Step, policy: &Policy, now: Instant) -> Step {
         if let Some(reason) = alarm(self, policy) {
             return Step::Stop(reason);
         }
-        let end = window.end.unwrap_or(self.deadline);
-        if end <= now || !self.populated {
+        if self.sight.is_empty_throughout() {
+            self.untried = true;
             return next;
         }
-        Step::Observe(now.after(policy.sample_interval).min(end))
+        let soon = now.after(policy.sample_interval);
+        match self.window_end(policy) {
+            Some(end) if end <= now => next,
+            Some(end) => Step::Observe(soon.min(end)),
+            // Empty for now: a window opens when a process comes, or the deadline does.
+            None => Step::Observe(soon),
+        }
+    }
+
+    /// When the window of trial or watch ends, if nothing breaks it: it is whole only where readings have
+    /// shown the cgroup's processes all through it.
+    pub(super) fn window_end(&self, policy: &Policy) -> Option<Instant> {
+        let (window, length) = match &self.stage {
+            Stage::Trial(window) => (window, policy.trial_window),
+            Stage::Watching(window) => (window, policy.watch_window),
+            Stage::Observing | Stage::Reclaiming(_) | Stage::Committing(_) | Stage::Restoring(_) => {
+                return None;
+            }
+        };
+        Some(window.opened?.max(self.sight.since()?).after(length))
+    }
+
+    /// Whether what this state waits for is a window that readings have not shown whole.
+    pub(super) fn lacks_window(&self) -> bool {
+        let windowed = matches!(self.stage, Stage::Observing | Stage::Trial(_) | Stage::Watching(_));
+        windowed && self.sight.since().is_none_or(|since| since > self.entered)
     }
 
     /// Takes a reading into the record.
@@ -223,10 +253,20 @@ impl Run {
             Some(history) => history.add(sample, policy, now),
             None => self.first_sample(sample, policy, now),
         }
-        if self.populated && !sample.populated {
-            self.notes.add("no process lives in the cgroup: windows are skipped");
-        }
         self.populated = sample.populated;
+        // Observing changes nothing and takes readings as they come, a recorder's minutes apart too.
+        let braked = matches!(self.stage, Stage::Trial(_) | Stage::Watching(_));
+        let change = self.sight.add(sample.populated, braked.then(|| gap_max(policy)), now);
+        let text = match change {
+            Some(Change::Empty) => "no process lives in the cgroup: windows are skipped",
+            Some(Change::Populated) => {
+                "a process came into the empty cgroup: windows run in full from then on"
+            }
+            Some(Change::Emptied) => "the cgroup was without a process for a while: its window began anew",
+            Some(Change::Missed) => "readings stopped for seconds: the window began anew",
+            None => return,
+        };
+        self.notes.add(text);
     }
 
     fn first_sample(&mut self, sample: &Sample, policy: &Policy, now: Instant) {
@@ -258,6 +298,12 @@ impl Run {
         }
         if sample.frozen && sample.populated {
             return Some(Reason::Frozen);
+        }
+        if let Some(path) = &sample.frozen_below {
+            return Some(Reason::FrozenBelow { cgroup: path.clone() });
+        }
+        if self.untried && sample.populated {
+            return Some(Reason::Unseen { state: State::Trial });
         }
         let risen = self.risen();
         if risen.oom > 0 {

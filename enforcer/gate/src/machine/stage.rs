@@ -30,7 +30,7 @@ impl Stage {
 /// A window of trial or watch; it opens when the brake is confirmed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Window {
-    pub(super) end: Option<Instant>,
+    pub(super) opened: Option<Instant>,
 }
 
 /// What a state wants next.

@@ -40,6 +40,7 @@ pub struct Sim {
     pub psi: bool,
     pub populated: bool,
     pub frozen: bool,
+    pub frozen_below: Option<String>,
     pub protected: u64,
     pub ancestors: Vec<AncestorLimit>,
     /// The workload sleeps in the penalty until then.
@@ -74,6 +75,7 @@ impl Sim {
             psi: true,
             populated: true,
             frozen: false,
+            frozen_below: None,
             protected: 0,
             ancestors: Vec::new(),
             asleep_until: Instant::ZERO,
@@ -202,6 +204,7 @@ impl Sim {
             hugetlb: b(0),
             populated: self.populated,
             frozen: self.frozen,
+            frozen_below: self.frozen_below.clone(),
             ancestors: self.ancestors.clone(),
         }
     }

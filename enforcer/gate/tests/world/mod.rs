@@ -175,6 +175,7 @@ impl World {
             hugetlb: Bytes::ZERO,
             populated: w.populated,
             frozen: w.frozen,
+            frozen_below: None,
             ancestors: vec![],
         }
     }

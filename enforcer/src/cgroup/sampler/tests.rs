@@ -127,6 +127,30 @@ fn protection_of_those_below_is_counted_and_the_own_is_not() {
 }
 
 #[test]
+fn a_frozen_cgroup_below_is_named_if_somebody_lives_in_it() {
+    let tree = Fixture::new();
+    tree.cgroup("pod/ctr/inner");
+    let read = || Host::new(0, "N\n").sample(&tree.open("pod").unwrap()).unwrap().frozen_below;
+    tree.write("pod/ctr/inner/cgroup.events", "populated 1\nfrozen 1\n");
+    assert_eq!(read(), None, "no walk where there is nothing below");
+    tree.write("pod/cgroup.stat", "nr_descendants 2\n");
+    assert_eq!(read().as_deref(), Some("pod/ctr/inner"));
+    tree.write("pod/ctr/inner/memory.min", "4096\n");
+    assert_eq!(read().as_deref(), Some("pod/ctr/inner"), "also where something is protected");
+    tree.write("pod/ctr/cgroup.events", "populated 1\nfrozen 1\n");
+    assert_eq!(read().as_deref(), Some("pod/ctr"));
+    tree.write("pod/ctr/cgroup.events", "populated 0\nfrozen 1\n");
+    tree.write("pod/ctr/inner/cgroup.events", "populated 0\nfrozen 1\n");
+    assert_eq!(read(), None, "nobody is stopped");
+    // Threaded cgroups have no memory files, and can be frozen all the same.
+    for file in ["min", "low"] {
+        tree.remove(&format!("pod/ctr/inner/memory.{file}"));
+    }
+    tree.write("pod/ctr/inner/cgroup.events", "populated 1\nfrozen 1\n");
+    assert_eq!(read().as_deref(), Some("pod/ctr/inner"));
+}
+
+#[test]
 fn psi_that_is_off_is_no_error_and_a_missing_controller_is() {
     let tree = Fixture::new();
     tree.cgroup("a");

@@ -13,7 +13,11 @@ pub(super) fn cases() -> Vec<Case> {
         full("shrink::what_a_child_protects_is_in_the_floor", protected),
         full("shrink::a_frozen_cgroup_is_refused", frozen),
         full("shrink::frozen_in_trial_is_taken_back", frozen_midway),
+        full("shrink::a_paused_container_in_a_pod_is_refused", paused),
+        full("shrink::a_container_paused_in_trial_is_taken_back", paused_midway),
         full("shrink::an_empty_cgroup_needs_no_window", empty),
+        full("shrink::a_workload_that_ends_in_trial_is_no_reason_to_commit", ended_midway),
+        full("shrink::a_trial_that_nobody_watched_is_not_committed", held),
         full("shrink::a_threaded_cgroup_is_told_what_it_lacks", threaded),
         full("shrink::an_ancestor_with_the_tighter_limit_is_named", tighter),
         full("shrink::a_kill_below_for_its_own_limit_is_told_apart", kill_below),
@@ -52,9 +56,9 @@ fn protected() {
     rig.assert_unharmed(20 * MIB);
 }
 
-fn freeze(rig: &Rig, on: bool) {
-    rig.group.write("cgroup.freeze", if on { "1" } else { "0" });
-    while rig.group.counter("cgroup.events", "frozen") != u64::from(on) {
+fn freeze(group: &Scratch, on: bool) {
+    group.write("cgroup.freeze", if on { "1" } else { "0" });
+    while group.counter("cgroup.events", "frozen") != u64::from(on) {
         std::thread::yield_now();
     }
 }
@@ -62,11 +66,11 @@ fn freeze(rig: &Rig, on: bool) {
 fn frozen() {
     let rig = Rig::new("frozen");
     let _workload = Workload::run(&rig.group, "anon --size 8Mi");
-    freeze(&rig, true);
+    freeze(&rig.group, true);
     rig.shrink("32Mi", QUICK, &[]).assert(2, "refused", "frozen");
     rig.assert_as_found();
     assert_eq!(rig.group.counter("cgroup.events", "frozen"), 1, "it was thawed");
-    freeze(&rig, false);
+    freeze(&rig.group, false);
     rig.shrink("32Mi", QUICK, &[]).assert_committed();
     rig.assert_unharmed(32 * MIB);
 }
@@ -76,8 +80,69 @@ fn frozen_midway() {
     let _workload = Workload::run(&rig.group, "anon --size 8Mi");
     let mut running = rig.start("32Mi", Spans { trial: "60s", ..QUICK });
     running.reach("trial");
-    freeze(&rig, true);
+    freeze(&rig.group, true);
     running.end().assert(2, "rolled_back", "frozen");
+    rig.assert_as_found();
+}
+
+/// A pod with a container that runs and one to be paused.
+fn pod(name: &str) -> (Rig, [Scratch; 2], [Workload; 2]) {
+    let rig = Rig::new(name);
+    let containers = ["idle", "busy"].map(|name| rig.group.child(name));
+    let workloads = [0, 1].map(|n: usize| Workload::run(&containers[n], "anon --size 4Mi"));
+    (rig, containers, workloads)
+}
+
+fn paused() {
+    let (rig, [container, _busy], _workloads) = pod("paused");
+    freeze(&container, true);
+    let refused = rig.shrink("32Mi", QUICK, &[]);
+    refused.assert(2, "refused", "frozen_below");
+    refused.assert(2, "refused", "/idle");
+    rig.assert_as_found();
+    assert_eq!(container.counter("cgroup.events", "frozen"), 1, "it was thawed");
+    freeze(&container, false);
+    rig.shrink("32Mi", QUICK, &[]).assert_committed();
+    rig.assert_unharmed(32 * MIB);
+}
+
+fn paused_midway() {
+    let (rig, [container, _busy], _workloads) = pod("pausing");
+    let mut running = rig.start("32Mi", Spans { trial: "60s", ..QUICK });
+    running.reach("trial");
+    freeze(&container, true);
+    running.end().assert(2, "rolled_back", "frozen_below");
+    rig.assert_as_found();
+}
+
+/// It may be about to start again.
+fn ended_midway() {
+    let rig = Rig::new("restart");
+    let workload = Workload::run(&rig.group, "anon --size 8Mi");
+    let mut running = rig.start("32Mi", QUICK);
+    running.reach("trial");
+    drop(workload);
+    running.end().assert(2, "rolled_back", "unseen");
+    rig.assert_as_found();
+}
+
+/// Longer than the trial and than what is left for another, shorter than the deadline.
+fn held() {
+    let rig = Rig::new("held");
+    let _workload = Workload::run(&rig.group, "anon --size 8Mi");
+    let mut running = rig.start("32Mi", Spans { trial: "4s", ..QUICK });
+    running.reach("trial");
+    running.hold();
+    // Time that passes unwatched is what this is about.
+    std::thread::sleep(std::time::Duration::from_secs(7));
+    running.carry_on();
+    let ended = running.end();
+    ended.assert(2, "rolled_back", "trial");
+    assert!(
+        ended.notes().contains("readings stopped") || ended.text.contains("out of time"),
+        "{}",
+        ended.text
+    );
     rig.assert_as_found();
 }
 
