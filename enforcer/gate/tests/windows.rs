@@ -2,7 +2,7 @@
 
 mod sim;
 
-use enforcer_gate::{Action, Certificate, Limit, Micros, Reason, State, Verdict};
+use enforcer_gate::{Action, Certificate, Limit, Micros, Policy, Reason, State, Verdict};
 use sim::{MIB, Shrink, Sim, Workload, idle, policy};
 
 const WINDOWED: [State; 3] = [State::Observing, State::Trial, State::Watching];
@@ -15,10 +15,13 @@ fn service() -> Sim {
 }
 
 fn window(state: State) -> Micros {
-    match state {
-        State::Observing => policy().observe_window,
-        State::Trial => policy().trial_window,
-        _ => policy().watch_window,
+    let Policy { observe_window, trial_window, watch_window, .. } = policy();
+    if state == State::Observing {
+        observe_window
+    } else if state == State::Trial {
+        trial_window
+    } else {
+        watch_window
     }
 }
 

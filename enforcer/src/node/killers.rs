@@ -4,29 +4,34 @@ use crate::cgroup::{Cgroup, CgroupError, shown};
 use enforcer_gate::PressureKiller;
 use nix::sys::stat::{fstat, stat};
 use std::{
-    collections::BTreeSet,
     fs,
     io::Read as _,
     path::{Path, PathBuf},
 };
 
-/// Programs that watch pressure by reading, with no trigger that could be seen.
+/// Programs that watch pressure by reading, with no trigger that could be seen. Any process can take such a name,
+/// so it counts only for one that has the power to kill on this node: see [`rules`].
 const BY_NAME: [&str; 3] = ["systemd-oomd", "oomd", "nohang"];
 /// Most processes looked at, and most descriptors of each.
 const PROCESSES_MAX: usize = 1 << 16;
 const DESCRIPTORS_MAX: usize = 1 << 16;
+/// Most cgroups below the target whose processes are looked up.
+const BELOW_MAX: usize = 4096;
 /// `TASK_COMM_LEN` is 16; a kernel thread's may be longer.
 const COMM_BYTES_MAX: u64 = 64;
 
+/// `CAP_KILL` in a capability mask.
+const CAP_KILL: u64 = 1 << 5;
+
 /// The first program found that kills, or may kill, when `cgroup` or one of its ancestors is under memory
-/// pressure: a process outside `cgroup` that holds a PSI trigger (a descriptor for writing on their
+/// pressure: a process outside `cgroup` and all below it that holds a PSI trigger (a descriptor for writing on their
 /// `memory.pressure`), or one of those known to act on what they read. Processes of this very program are left out: they kill nobody.
 ///
 /// A program in a container that watches its own pressure, to give memory back, is none. What one with a trigger
 /// does when it fires can't be seen from outside, so a mere monitor counts as well.
 pub fn pressure_killer(cgroup: &Cgroup) -> Result<Option<PressureKiller>, CgroupError> {
     let watched = watched(cgroup)?;
-    let inside: BTreeSet<u32> = members(cgroup)?;
+    let inside = cgroup.processes(BELOW_MAX)?;
     let ours = executable(std::process::id());
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().take(PROCESSES_MAX);
     for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
@@ -35,7 +40,7 @@ pub fn pressure_killer(cgroup: &Cgroup) -> Result<Option<PressureKiller>, Cgroup
         }
         let comm = comm(pid);
         let by_trigger = trigger(pid, &watched);
-        if by_trigger.is_some() || BY_NAME.contains(&comm.as_str()) {
+        if by_trigger.is_some() || (BY_NAME.contains(&comm.as_str()) && rules(pid)) {
             let cgroup = by_trigger.unwrap_or_else(|| Path::new("/"));
             return Ok(Some(PressureKiller { pid, comm, cgroup: shown(cgroup) }));
         }
@@ -61,12 +66,25 @@ fn watched(cgroup: &Cgroup) -> Result<Vec<Watched>, CgroupError> {
     Ok(list)
 }
 
-/// The processes of this cgroup alone: containers have theirs directly in their own.
-fn members(cgroup: &Cgroup) -> Result<BTreeSet<u32>, CgroupError> {
-    let Some(file) = cgroup.file_optional("cgroup.procs")? else { return Ok(BTreeSet::new()) };
-    let mut buffer = vec![0; 1 << 20];
-    let text = file.read(&mut buffer)?;
-    Ok(String::from_utf8_lossy(text).lines().filter_map(|line| line.parse().ok()).collect())
+/// Whether a process could kill any other of this node: it has `CAP_KILL` in our own user namespace, and sees the
+/// processes that we see. Nothing inside an ordinary container has both, whatever it is called; systemd-oomd,
+/// which is not root, has.
+fn rules(pid: u32) -> bool {
+    let shares = |namespace: &str| {
+        let of = |process: &str| stat(format!("/proc/{process}/ns/{namespace}").as_str()).ok();
+        let (theirs, ours) = (of(&pid.to_string()), of("self"));
+        theirs
+            .zip(ours)
+            .is_some_and(|(theirs, ours)| (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino))
+    };
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    has_kill(&status) && shares("pid") && shares("user")
+}
+
+/// Whether `/proc/PID/status` shows `CAP_KILL` as effective.
+fn has_kill(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & CAP_KILL != 0)
 }
 
 /// The file that a process runs; `None` for a kernel thread and a process that has ended.
@@ -108,4 +126,20 @@ fn for_writing(pid: u32, descriptor: &Path) -> bool {
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
     flags & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_kill;
+
+    #[test]
+    fn the_power_to_kill_is_read_from_the_effective_mask() {
+        assert!(has_kill("Name:\tx\nCapPrm:\t0\nCapEff:\t00000000a80425fb\n"));
+        assert!(has_kill("CapEff:\t0000000000000020\n"));
+        assert!(!has_kill("CapPrm:\t0000000000000020\nCapEff:\t00000000000000c0\n"));
+        // A name can hold a line of its own only escaped, so this is none.
+        assert!(!has_kill("Name:\tx\\nCapEff:\t20\nCapEff:\t0\n"));
+        assert!(!has_kill(""));
+        assert!(!has_kill("CapEff:\tkill\n"));
+    }
 }

@@ -5,10 +5,12 @@ use enforcer::node::pressure_killer;
 use enforcer_vm_tests::case::{Case, Tier, at_least, nothing};
 use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -37,6 +39,7 @@ pub(crate) fn cases() -> Vec<Case> {
         full("cli::a_recording_ends_with_its_cgroup", record_gone),
         full("cli::hostile_names_are_escaped", hostile_names),
         smoke("cli::pressure_killers_are_found", killers),
+        full("cli::a_pressure_killers_name_alone_is_not_enough", killers_by_name),
         full("cli::a_pressure_killer_is_refused_by_name", killer_refused),
         full("cli::a_dry_run_changes_nothing", dry_run),
         full("cli::a_shrink_can_be_read_by_people", readable),
@@ -383,9 +386,53 @@ fn killers() {
     assert_eq!(seen.pid, killer.pid());
     assert!("enforcer-workload".starts_with(&seen.comm), "{seen:?}");
     assert!(pod.path().ends_with(&seen.cgroup), "{seen:?}");
+    // Seen from the pod it is inside, whichever container it lives in.
+    let of_pod = Cgroup::open(pod.path()).expect("is there");
+    assert_eq!(pressure_killer(&of_pod).expect("can be looked for"), None);
     drop(killer);
     assert_eq!(found(), None);
     drop(inside);
+}
+
+/// Anybody can be called so; it counts for who can kill everybody.
+fn killers_by_name() {
+    let group = Scratch::new("named");
+    let cgroup = Cgroup::open(group.path()).expect("is there");
+    let folder = tempfile::tempdir().expect("a folder");
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), everybody).expect("open to all");
+    for name in ["nohang", "oomd", "systemd-oomd"] {
+        let program = folder.path().join(name);
+        std::fs::copy(enforcer_vm_tests::workload::PROGRAM, &program).expect("a program");
+        let found = |prepare: &dyn Fn(&mut Command)| {
+            let mut command = Command::new(&program);
+            command.args(["anon", "--size", "1Mi"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            prepare(&mut command);
+            let mut child = command.spawn().expect("starts");
+            let mut line = String::new();
+            let out = child.stdout.take().expect("stdout is a pipe");
+            BufReader::new(out).read_line(&mut line).expect("says that it is ready");
+            assert!(line.starts_with("ready"), "{line}");
+            let found = pressure_killer(&cgroup).expect("can be looked for");
+            let pid = child.id();
+            drop(child.stdin.take());
+            child.wait().expect("ends");
+            found.map(|killer| (killer.pid == pid, killer.comm))
+        };
+        assert_eq!(found(&|_| {}), Some((true, name.into())));
+        let nobody = |command: &mut Command| {
+            command.uid(65_534).gid(65_534);
+        };
+        assert_eq!(found(&nobody), None, "{name} without privileges");
+        // Root in a user namespace of its own has every capability there.
+        let contained = |command: &mut Command| {
+            // SAFETY: unshare takes a number only and is async-signal-safe.
+            unsafe {
+                command.pre_exec(|| Ok(unshare(CloneFlags::CLONE_NEWUSER)?));
+            }
+        };
+        assert_eq!(found(&contained), None, "{name} in a user namespace");
+    }
 }
 
 /// Short, for workloads that do not change; the budget as wide as emulation is slow.
