@@ -491,6 +491,7 @@ fn dry_run() {
 fn not_a_shrink() {
     let cgroup = without_swap("not-a-shrink");
     cgroup.write("memory.max", "64M");
+    let _workload = Workload::run(&cgroup, "anon --size 16Mi");
     let trace = fresh("not-a-shrink");
     let to_trace = trace.to_str().expect("text");
     let answer = shrink(&cgroup, &["--to", "64Mi", "--trace", to_trace]);
