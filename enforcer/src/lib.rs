@@ -2,7 +2,7 @@
 //!
 //! The library behind the `enforcer` command; see ARCHITECTURE.md for who may do what.
 
-// A reader that has gone is no reason to panic: see `cli::print`.
+// A reader that has gone is no reason to panic: see `cli::output`.
 #![warn(clippy::print_stdout)]
 
 pub mod actuate;

@@ -307,18 +307,54 @@ fn a_trace_that_is_cut_is_replayed_as_far_as_it_goes() {
 }
 
 #[test]
-fn output_that_can_not_be_written_is_no_panic() {
-    let path = scratch("full").join("trace");
+fn output_that_is_lost_is_a_failure() {
+    let dir = scratch("full");
+    let path = dir.join("trace");
     let header = r#"{"trace_version":1,"kind":"shrink","enforcer":"0","kernel":"6","cgroup":"a","cgroup_id":1,"policy":{}}"#;
     std::fs::write(&path, format!("{header}\n{{\"at_us\":1,\"end\":{{\"dropped\":0}}}}\n")).expect("writes");
-    for args in [&["replay", path.to_str().expect("text")][..], &["man"], &["check"], &["floor"], &["--help"]]
-    {
-        let full = std::fs::File::options().write(true).open("/dev/full").expect("opens");
-        let output = Command::new(env!("CARGO_BIN_EXE_enforcer")).args(args).stdout(full).output();
-        let output = output.expect("the program starts");
+    for args in [
+        &["replay", path.to_str().expect("text")][..],
+        &["oom", "--store", dir.to_str().expect("text")],
+        &["man"],
+        &["completions", "zsh"],
+        &["check"],
+        &["check", "--json"],
+        &["--help"],
+        &["--version"],
+    ] {
+        let full = || std::fs::File::options().write(true).open("/dev/full").expect("opens");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_enforcer"));
+        let output = command.args(args).stdout(full()).output().expect("the program starts");
         let err = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code().is_some_and(|code| code != 101), "{args:?}: {err}");
-        assert!(!err.contains("panicked"), "{args:?}: {err}");
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {err}");
+        assert!(err.contains("standard output") && err.contains("No space left"), "{args:?}: {err}");
+        let status = command.stderr(full()).status().expect("the program starts");
+        assert_eq!(status.code(), Some(1), "{args:?}");
+    }
+}
+
+/// As a shell runs it, after its `limit`.
+fn limited(limit: &str, words: &str) -> std::process::Output {
+    let script = format!("ulimit {limit} && exec \"$0\" {words}");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_enforcer")]).output().expect("a shell")
+}
+
+#[test]
+fn a_limit_on_files_is_an_error_with_advice() {
+    let file = scratch("fsize").join("page");
+    let output = limited("-f 1", &format!("man > {}", file.display()));
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("File too large") && err.contains("ulimit -f unlimited"), "{err}");
+}
+
+#[test]
+fn a_small_stack_is_no_obstacle() {
+    for words in ["check", "man", "shrink --help", "completions fish"] {
+        let output = limited("-s 64", words);
+        let code = enforcer(words.split(' ')).code;
+        assert_eq!(output.status.code(), Some(code), "{words}: {:?}", output.status);
     }
 }
 

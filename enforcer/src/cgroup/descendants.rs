@@ -97,11 +97,12 @@ impl Walk<'_> {
                 Err(errno) => return Err(CgroupError::io(&child, "open", errno)),
             };
             self.count += 1;
-            if self.count > COUNT_MAX || depth >= DEPTH_MAX {
-                return Err(CgroupError::TooManyDescendants {
-                    path: self.top.absolute().into(),
-                    count_max: COUNT_MAX,
-                });
+            if self.count > COUNT_MAX {
+                return Err(self.too_many());
+            }
+            if depth >= DEPTH_MAX {
+                let path = self.top.absolute().into();
+                return Err(CgroupError::TooDeepBelow { path, depth_max: DEPTH_MAX });
             }
             match self.node(fd.as_fd(), &child, depth + 1) {
                 Ok(below) => node.children.push(below),
@@ -110,6 +111,10 @@ impl Walk<'_> {
             }
         }
         Ok(node)
+    }
+
+    fn too_many(&self) -> CgroupError {
+        CgroupError::TooManyBelow { path: self.top.absolute().into(), count_max: COUNT_MAX }
     }
 
     fn setting(&mut self, dir: BorrowedFd<'_>, path: &Path, name: &str) -> Result<Bytes, CgroupError> {
@@ -141,10 +146,7 @@ impl Walk<'_> {
             let name = entry.file_name().to_bytes();
             if entry.file_type() == Some(Type::Directory) && name != b"." && name != b".." {
                 if names.len() == COUNT_MAX {
-                    return Err(CgroupError::TooManyDescendants {
-                        path: self.top.absolute().into(),
-                        count_max: COUNT_MAX,
-                    });
+                    return Err(self.too_many());
                 }
                 names.push(PathBuf::from(OsStr::from_bytes(name)));
             }

@@ -68,11 +68,19 @@ pub enum CgroupError {
     },
     /// More cgroups below this one than can be walked.
     #[error("{}: more than {count_max} cgroups below it", shown(.path))]
-    TooManyDescendants {
+    TooManyBelow {
         /// The cgroup.
         path: PathBuf,
         /// The bound.
         count_max: usize,
+    },
+    /// More levels of cgroups below this one than can be walked.
+    #[error("{}: more than {depth_max} levels of cgroups below it", shown(.path))]
+    TooDeepBelow {
+        /// The cgroup.
+        path: PathBuf,
+        /// The bound.
+        depth_max: usize,
     },
 }
 

@@ -71,7 +71,6 @@ struct Tried {
     why: String,
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the same shape as the other commands")]
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let node = judge(&Facts::gather());
     let (programs, hooks) = match Probe::load(&ProbeOptions::default()) {
@@ -80,7 +79,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let supported = programs.is_none() && node.iter().all(|finding| finding.state != State::Missing);
     let report = Report { supported, node, programs, hooks };
-    super::print(&if options.json.json { json::line(&report) } else { render(&report) });
+    super::print(&if options.json.json { json::line(&report) } else { render(&report) })?;
     Ok(if supported { Exit::Done } else { Exit::Unsupported })
 }
 

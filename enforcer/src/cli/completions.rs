@@ -12,10 +12,9 @@ pub(super) struct Options {
     shell: Shell,
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the same shape as the other commands")]
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(options.shell, &mut super::grammar(), "enforcer", &mut text);
-    super::print(&String::from_utf8_lossy(&text));
+    super::print(&String::from_utf8_lossy(&text))?;
     Ok(Exit::Done)
 }

@@ -4,13 +4,13 @@ use super::json;
 use crate::{
     actuate::ActuateError,
     cgroup::{CgroupError, printable, shown},
-    node::{Facts, Need, State, judge},
+    node::{Facts, Need, State, WRITABLE, judge},
     probe::ProbeError,
     trace::WriteError,
 };
 use nix::{
     errno::Errno,
-    sys::resource::{Resource, getrlimit},
+    sys::resource::{RLIM_INFINITY, Resource, getrlimit},
 };
 use serde::Serialize;
 use std::{fmt::Write as _, io::Write as _, process::ExitCode};
@@ -123,12 +123,16 @@ impl Failure {
             CgroupError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 (Exit::Unsupported, "run it as root: sudo enforcer ...".into())
             }
+            CgroupError::Io { source, .. } if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
+                (Exit::Unsupported, WRITABLE.into())
+            }
             CgroupError::Io { .. }
             | CgroupError::Malformed { .. }
             | CgroupError::TooLong { .. }
-            | CgroupError::TooManyDescendants { .. } => (Exit::Failed, String::new()),
+            | CgroupError::TooManyBelow { .. }
+            | CgroupError::TooDeepBelow { .. } => (Exit::Failed, String::new()),
         };
-        Self::new(exit, what, on, error, out_of_files(error).unwrap_or(todo))
+        Self::new(exit, what, on, error, of_the_process(error).unwrap_or(todo))
     }
 
     /// Prints it on standard error.
@@ -173,7 +177,7 @@ pub(super) fn actuate(what: &str, on: impl AsRef<std::path::Path>, error: &Actua
             (Exit::Failed, "")
         }
     };
-    Failure::new(exit, what, on, error, out_of_files(error).unwrap_or_else(|| todo.into()))
+    Failure::new(exit, what, on, error, of_the_process(error).unwrap_or_else(|| todo.into()))
 }
 
 /// From an error of a trace that was to be written.
@@ -194,7 +198,7 @@ pub(super) fn trace(what: &str, on: impl AsRef<std::path::Path>, error: &WriteEr
             _ => (Exit::Failed, ""),
         },
     };
-    Failure::new(exit, what, on, error, out_of_files(error).unwrap_or_else(|| todo.into()))
+    Failure::new(exit, what, on, error, of_the_process(error).unwrap_or_else(|| todo.into()))
 }
 
 /// From an error of the kernel programs.
@@ -212,11 +216,11 @@ pub(super) fn probe(what: &str, on: impl AsRef<std::path::Path>, error: &ProbeEr
         | ProbeError::Wait(_) => Exit::Failed,
     };
     let todo = || "enforcer check says what this node has".into();
-    Failure::new(exit, what, on, &chain(error), out_of_files(error).unwrap_or_else(todo))
+    Failure::new(exit, what, on, &chain(error), of_the_process(error).unwrap_or_else(todo))
 }
 
-/// What to do where an error comes of too few file descriptors; nothing else helps then.
-pub(super) fn out_of_files(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+/// What to do where an error comes of this process's limits, or the node's; nothing else helps then.
+pub(super) fn of_the_process(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let mut numbers = causes.filter_map(|cause| {
         let io = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
@@ -224,12 +228,19 @@ pub(super) fn out_of_files(error: &(dyn std::error::Error + 'static)) -> Option<
     });
     numbers.find_map(|number| match number {
         libc::EMFILE => Some(MORE_FILES.into()),
+        // Also an error of ours, where nothing limits files.
+        libc::EFBIG if getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(|(limit, _)| limit != RLIM_INFINITY) => {
+            Some(BIGGER_FILES.into())
+        }
         libc::ENFILE => Some("the whole node is out of open files: raise sysctl fs.file-max".into()),
         _ => None,
     })
 }
 
 const MORE_FILES: &str = "let it open more files: ulimit -n 1024, or LimitNOFILE=1024 in its unit";
+
+const BIGGER_FILES: &str =
+    "let it write bigger files: ulimit -f unlimited, or LimitFSIZE=infinity in its unit";
 
 /// Fails where this process may open too few files: anything at all could go missing then.
 fn require_files(what: &str, on: impl AsRef<std::path::Path>) -> Result<(), Failure> {
@@ -315,6 +326,10 @@ mod tests {
         for failure in failures {
             assert!(failure.reasons[0].todo.contains("ulimit -n"), "{failure:?}");
             assert!(!failure.reasons[0].why.contains("another"), "{failure:?}");
+        }
+        let read_only = CgroupError::io("a", "write", std::io::Error::from_raw_os_error(libc::EROFS));
+        for failure in [Failure::cgroup("w", "a", &read_only), actuate("w", "a", &read_only.into())] {
+            assert!(failure.reasons[0].todo.contains("remount"), "{failure:?}");
         }
         let full = ActuateError::state("s", "open", std::io::Error::from_raw_os_error(libc::ENOSPC));
         assert!(!actuate("w", "a", &full).reasons[0].todo.contains("ulimit"));

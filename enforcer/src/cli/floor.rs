@@ -90,7 +90,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         render(&cgroup, &report(&cgroup, &evidence, &last))
     };
-    super::print(&text);
+    super::print(&text)?;
     Ok(Exit::Done)
 }
 

@@ -20,7 +20,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         let mut page = Vec::new();
         let fail = |error| Failure::new(Exit::Failed, what, "standard output", &error, "");
         clap_mangen::Man::new(grammar).render(&mut page).map_err(fail)?;
-        super::print(&String::from_utf8_lossy(&page));
+        super::print(&String::from_utf8_lossy(&page))?;
         return Ok(Exit::Done);
     };
     let fail = |error| Failure::new(Exit::Failed, what, dir, &error, "name a folder that can be written");

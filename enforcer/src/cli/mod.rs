@@ -13,15 +13,20 @@ mod json;
 mod man;
 mod oom;
 mod options;
+mod output;
 mod record;
 mod recover;
 mod replay;
+mod screen;
 mod shrink;
+mod stack;
 mod stop;
 mod table;
 
 use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 pub use failure::{Exit, Failure};
+use nix::sys::signal::{SigHandler, Signal, signal};
+use output::{print, printed};
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 /// Lowers memory limits of running cgroups without killing what runs in them.
@@ -52,14 +57,20 @@ enum Command {
 /// Runs the command that `args` name (the program's own name first), and says how it ended.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
+    // A file over the limit of `ulimit -f` is an error like any other then, and not the end on the spot.
+    // SAFETY: no handler of ours is installed.
+    let _ = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
+    stack::with_own(|| command_line(args))
+}
+
+fn command_line(args: Vec<OsString>) -> ExitCode {
     // Wanted even where the rest of the command line makes no sense.
     let json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     let result = match Cli::try_parse_from(args) {
         Ok(cli) => run(cli.command),
         Err(error) if error.exit_code() == 0 => {
-            // Help and version, asked for; a reader that has gone is no reason to fail.
-            let _ = error.print();
-            return ExitCode::SUCCESS;
+            // Help and version, asked for.
+            output::taken(error.print().and_then(|()| std::io::stdout().flush())).map(|_| Exit::Done)
         }
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
@@ -90,17 +101,6 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Completions(options) => completions::run(&options),
         Command::Man(options) => man::run(&options),
     }
-}
-
-/// Prints on standard output. A reader that has gone is no reason to fail, and none to panic.
-fn print(text: &str) {
-    printed(text);
-}
-
-/// As [`print`]; false where nobody reads any more.
-fn printed(text: &str) -> bool {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
 /// The whole command line as clap knows it: for completions and man pages.

@@ -116,9 +116,9 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let report =
         Report { out: shown(out), samples: summary.entries, dropped: summary.dropped, gone, interrupted };
     if options.json.json {
-        super::print(&json::line(&report));
+        super::print(&json::line(&report))?;
     } else {
-        super::print(&said(&report, path));
+        super::print(&said(&report, path))?;
     }
     Ok(Exit::Done)
 }

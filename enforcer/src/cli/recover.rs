@@ -62,7 +62,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         runs.iter().map(|run| run.describe() + "\n").collect()
     };
-    super::print(&text);
+    super::print(&text)?;
     Ok(if runs.iter().any(Recovered::is_open) { Exit::Failed } else { Exit::Done })
 }
 

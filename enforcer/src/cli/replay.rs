@@ -105,7 +105,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         let replayed = replay(&header, reader.by_ref()).map_err(|error| again(path, &error))?;
         let certificate = replayed.certificate.as_ref();
         let found = Found { certificate, replayed: Some(&replayed), cut: reader.cut(), ..Found::default() };
-        show(options, &header, &found);
+        show(options, &header, &found)?;
         return Ok(if replayed.diverged == 0 { Exit::Done } else { Exit::Failed });
     };
     let stretch = Stretch::of(reader.by_ref());
@@ -126,7 +126,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         options,
         &header,
         &Found { certificate: Some(&rehearsal.certificate), judged, cut, ..Found::default() },
-    );
+    )?;
     Ok(if rehearsal.certificate.verdict == Verdict::Feasible { Exit::Done } else { Exit::Refused })
 }
 
@@ -175,7 +175,7 @@ fn cut_at(line: u64) -> String {
     format!("the trace is cut short at line {line}: what comes before it is all there is")
 }
 
-fn show(options: &Options, header: &Header, found: &Found<'_>) {
+fn show(options: &Options, header: &Header, found: &Found<'_>) -> Result<(), Failure> {
     let Found { certificate, replayed, judged, cut } = *found;
     let text = if options.json.json {
         json::line(&Report {
@@ -198,7 +198,7 @@ fn show(options: &Options, header: &Header, found: &Found<'_>) {
     } else {
         render(header, found)
     };
-    super::print(&text);
+    super::print(&text)
 }
 
 /// Why the verdict stands on less than it seems.

@@ -3,7 +3,7 @@
 use nix::{
     errno::Errno,
     sys::{
-        signal::{SigSet, SigmaskHow, Signal},
+        signal::{SigHandler, SigSet, SigmaskHow, Signal, signal},
         time::TimeSpec,
     },
 };
@@ -46,6 +46,15 @@ impl Drop for StopSignals {
     fn drop(&mut self) {
         // It was in force before.
         let _ = self.before.thread_set_mask();
+    }
+}
+
+/// Ctrl-C and SIGTERM end the program on the spot from now on, whoever listened to them: there is nothing left to put
+/// back, and it may wait for somebody who does not read.
+pub(super) fn end_at_once() {
+    for number in [Signal::SIGINT, Signal::SIGTERM] {
+        // SAFETY: the default effect is no handler of ours.
+        let _ = unsafe { signal(number, SigHandler::SigDfl) };
     }
 }
 

@@ -5,6 +5,7 @@ use crate::cgroup::{
     mountinfo::{Hierarchy, cgroup_mounts, hierarchy},
 };
 use enforcer_gate::Bytes;
+use nix::sys::statvfs::{FsFlags, statvfs};
 use std::{
     fs::{self, File},
     io::Read as _,
@@ -26,6 +27,8 @@ pub struct Facts {
     pub capabilities: Capabilities,
     /// Who has the memory controller.
     pub memory: MemoryController,
+    /// The cgroup file system can't be written to.
+    pub read_only: bool,
     /// Pressure stall information.
     pub psi: Psi,
     /// Whether `/sys/kernel/btf/vmlinux` is there.
@@ -121,6 +124,7 @@ impl Facts {
             lsm: security_modules(),
             swap: text("/proc/meminfo").as_deref().and_then(swap),
             zswap: text("/sys/module/zswap/parameters/enabled").is_some_and(|flag| flag.trim() == "Y"),
+            read_only: matches!(&memory, MemoryController::V2(point) if is_read_only(point)),
             reclaim: sample.as_ref().map(|folder| folder.join("memory.reclaim").exists()),
             peak: sample.as_ref().map(|folder| peak_file(folder)),
             memory,
@@ -175,6 +179,10 @@ fn memory_controller() -> MemoryController {
         }
         Hierarchy::NotMounted => MemoryController::NotMounted,
     }
+}
+
+fn is_read_only(point: &Path) -> bool {
+    statvfs(point).is_ok_and(|found| found.flags().contains(FsFlags::ST_RDONLY))
 }
 
 fn psi() -> Psi {

@@ -31,6 +31,8 @@ pub enum Need {
     Root,
     /// The memory controller on cgroup v2.
     CgroupV2Memory,
+    /// A cgroup file system that can be written to.
+    WritableCgroups,
     /// `memory.reclaim`.
     MemoryReclaim,
     /// Type information of the kernel.
@@ -66,6 +68,7 @@ impl Need {
             Self::Kernel => "kernel",
             Self::Root => "root",
             Self::CgroupV2Memory => "cgroup v2 memory",
+            Self::WritableCgroups => "writable cgroups",
             Self::MemoryReclaim => "memory.reclaim",
             Self::Btf => "BTF",
             Self::Psi => "PSI",
@@ -83,6 +86,7 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
         kernel(&facts.release),
         root(facts.capabilities),
         memory(&facts.memory),
+        writable(facts),
         reclaim(facts),
         btf(facts.btf),
         psi(facts.psi),
@@ -109,6 +113,10 @@ fn kernel(release: &Release) -> Finding {
     let lost = "older than 6.1, the oldest kernel that enforcer is tested on: anything may be missing";
     lacks(Need::Kernel, State::Degraded, text, lost, "use a kernel of 6.1 or newer")
 }
+
+/// How a cgroup file system becomes writable.
+pub(crate) const WRITABLE: &str = "mount it for writing: mount -o remount,bind,rw /sys/fs/cgroup; in a container, give it the \
+                            node's /sys/fs/cgroup for writing, or run it privileged";
 
 /// Capability, bit, what it is for, and how it is without.
 const CAPABILITIES: [(&str, u32, &str, State); 5] = [
@@ -164,6 +172,21 @@ fn memory(memory: &MemoryController) -> Finding {
             missing("no cgroup2 is mounted".into(), "mount it: mount -t cgroup2 none /sys/fs/cgroup".into())
         }
         MemoryController::Unknown(why) => missing(shown(why), "mount /proc".into()),
+    }
+}
+
+fn writable(facts: &Facts) -> Finding {
+    let need = Need::WritableCgroups;
+    match (&facts.memory, facts.read_only) {
+        (MemoryController::V2(point), true) => lacks(
+            need,
+            State::Missing,
+            format!("{} is mounted read-only", shown(point)),
+            "limits and pressure can be read; no limit can be changed",
+            WRITABLE,
+        ),
+        (MemoryController::V2(_), false) => ok(need, "mounted for writing"),
+        _ => ok(need, "no cgroup v2 to look at"),
     }
 }
 
@@ -273,6 +296,7 @@ mod tests {
             release: Release { text: "6.18.1".into(), numbers: (6, 18) },
             capabilities: Capabilities { euid: 0, effective: u64::MAX },
             memory: MemoryController::V2("/sys/fs/cgroup".into()),
+            read_only: false,
             psi: Psi::On,
             btf: true,
             lsm: Some(vec!["landlock".into(), "bpf".into()]),
@@ -334,6 +358,7 @@ mod tests {
             Missing,
             "sudo enforcer",
         );
+        check(|f| f.read_only = true, Need::WritableCgroups, Missing, "remount,bind,rw /sys/fs/cgroup");
         check(|f| f.btf = false, Need::Btf, Missing, "CONFIG_DEBUG_INFO_BTF");
         check(|f| f.reclaim = Some(false), Need::MemoryReclaim, Missing, "5.19");
         check(|f| f.psi = Psi::Off, Need::Psi, Degraded, "psi=1");

@@ -8,5 +8,6 @@ mod killers;
 
 pub(crate) use facts::security_modules;
 pub use facts::{Capabilities, Facts, MemoryController, PeakFile, Psi, Release};
+pub(crate) use judge::WRITABLE;
 pub use judge::{Finding, Need, State, judge};
 pub use killers::pressure_killer;

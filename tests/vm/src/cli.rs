@@ -1,5 +1,6 @@
 //! The command line on a real kernel.
 
+use crate::process::full_pipe;
 use enforcer::cgroup::Cgroup;
 use enforcer::node::pressure_killer;
 use enforcer_vm_tests::case::{Case, Tier, at_least, nothing};
@@ -13,8 +14,10 @@ use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 const ENFORCER: &str = "/bin/enforcer";
 const MIB: u64 = 1 << 20;
@@ -44,6 +47,11 @@ pub(crate) fn cases() -> Vec<Case> {
         full("cli::a_dry_run_changes_nothing", dry_run),
         full("cli::a_shrink_can_be_read_by_people", readable),
         full("cli::what_is_no_shrink_is_refused_at_once", not_a_shrink),
+        full("cli::a_shrink_whose_output_is_lost_stays_done", output_lost),
+        full("cli::a_shrink_that_nobody_reads_can_be_ended", unread),
+        full("cli::limits_of_the_process_are_named_or_not_met", limits),
+        full("cli::a_read_only_mount_is_named_with_advice", read_only),
+        full("cli::a_tree_that_is_too_deep_is_called_deep", deep),
     ]
 }
 
@@ -519,4 +527,135 @@ fn readable() {
     for part in ["verdict", "committed", "safe minimum", "floor", "headroom", "stall added", "states"] {
         assert!(answer.out.contains(part), "{part}: {}", answer.out);
     }
+}
+
+/// To be run on a cgroup of 64 MiB.
+fn shrinking(cgroup: &Scratch, state_dir: &Path) -> Command {
+    cgroup.write("memory.max", "64M");
+    let mut command = Command::new(ENFORCER);
+    command.arg("shrink").arg(cgroup.path()).args(QUICK).args(["--to=32Mi", "--state-dir"]).arg(state_dir);
+    command
+}
+
+fn output_lost() {
+    let cgroup = without_swap("lost");
+    let _workload = Workload::run(&cgroup, "anon --size 8Mi");
+    let folder = tempfile::tempdir_in("/run").expect("a folder");
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("opens");
+    for both in [false, true] {
+        let mut command = shrinking(&cgroup, folder.path());
+        command.stdout(full()).stderr(if both { full().into() } else { Stdio::piped() });
+        let output = command.spawn().and_then(Child::wait_with_output).expect("enforcer starts");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert!(both || err.contains("what was done stays done"), "{err}");
+        unharmed(&cgroup, 32 * MIB);
+    }
+}
+
+fn unread() {
+    let cgroup = without_swap("unread");
+    let _workload = Workload::run(&cgroup, "anon --size 8Mi");
+    let folder = tempfile::tempdir_in("/run").expect("a folder");
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let (_reader, full) = full_pipe();
+        let mut command = shrinking(&cgroup, folder.path());
+        let mut child = command.stdout(full).stderr(Stdio::null()).spawn().expect("enforcer starts");
+        let began = Instant::now();
+        // Until then a signal would stop the shrink.
+        while cgroup.limit("memory.max") == (64 * MIB).to_string() || cgroup.limit("memory.high") != "max" {
+            assert!(began.elapsed() < Duration::from_mins(2), "nothing is settled");
+            std::thread::yield_now();
+        }
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("is ours") {
+                break status;
+            }
+            if began.elapsed() > Duration::from_mins(3) {
+                drop(child.kill());
+            }
+            kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it runs");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert_eq!(status.signal(), Some(signal as i32), "{status:?}");
+        unharmed(&cgroup, 32 * MIB);
+    }
+}
+
+/// A small file size and a small stack.
+fn limits() {
+    let cgroup = without_swap("limits");
+    let _workload = Workload::run(&cgroup, "anon --size 8Mi");
+    let folder = tempfile::tempdir_in("/run").expect("a folder");
+    for (limit, code, says) in [("-f 8", 1, "ulimit -f unlimited"), ("-s 64", 0, "")] {
+        cgroup.write("memory.max", "64M");
+        let (path, state_dir) = (cgroup.path().display(), folder.path().display());
+        let spans = QUICK.join(" ");
+        let script = format!(
+            "ulimit {limit} && exec {ENFORCER} shrink {path} --to=32Mi --state-dir {state_dir} {spans}"
+        );
+        let output = Command::new("/bin/busybox").args(["sh", "-c", &script]).output().expect("a shell");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{limit}: {text}");
+        assert!(text.contains(says), "{limit}: {text}");
+        unharmed(&cgroup, if code == 0 { 32 * MIB } else { 64 * MIB });
+        let left = std::fs::read_dir(folder.path()).expect("is there").flatten();
+        let left: Vec<_> = left
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "new"))
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+fn read_only() {
+    let cgroup = without_swap("read-only");
+    cgroup.write("memory.max", "64M");
+    let _workload = Workload::run(&cgroup, "anon --size 8Mi");
+    let path = cgroup.path().to_str().expect("text");
+    for (words, code) in [
+        (&["check"][..], 69),
+        (&["shrink", path, "--to=32Mi", "--dry-run"][..], 69),
+        (&["shrink", path, "--to=32Mi"][..], 69),
+        (&["guard", path][..], 69),
+        (&["floor", path, "--window=200ms"][..], 0),
+    ] {
+        let mut command = Command::new(ENFORCER);
+        command.args(words);
+        // SAFETY: these calls take numbers and constant strings, and are async-signal-safe.
+        unsafe {
+            command.pre_exec(|| {
+                let (none, all) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+                let read_only = libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY;
+                let mount = |at: &std::ffi::CStr, flags| {
+                    libc::mount(none, at.as_ptr(), none, flags, std::ptr::null())
+                };
+                let done = libc::unshare(libc::CLONE_NEWNS) == 0
+                    && mount(c"/", all) == 0
+                    && mount(c"/sys/fs/cgroup", read_only) == 0;
+                if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            });
+        }
+        let output = command.output().expect("enforcer starts");
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+        assert!(code == 0 || text.contains("mount it for writing"), "{words:?}: {text}");
+    }
+    unharmed(&cgroup, 64 * MIB);
+}
+
+fn deep() {
+    let top = without_swap("deep");
+    top.write("memory.max", "64M");
+    let mut levels = vec![top.child("0")];
+    for depth in 1..66 {
+        levels.push(levels[depth - 1].child("x"));
+    }
+    let path = top.path().to_str().expect("text");
+    for words in [&["floor", path][..], &["shrink", path, "--to=32Mi", "--dry-run"]] {
+        let answer = enforcer(words);
+        assert_eq!(answer.code, Some(1), "{words:?}: {}", answer.err);
+        assert!(answer.err.contains("more than 64 levels of cgroups below it"), "{words:?}: {}", answer.err);
+    }
+    while levels.pop().is_some() {}
 }

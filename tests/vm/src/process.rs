@@ -1,6 +1,7 @@
 //! Processes that tests kill.
 
 use nix::{
+    fcntl::{FcntlArg, OFlag, fcntl},
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -50,6 +51,14 @@ impl Holder {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
+}
+
+/// A pipe that takes no more: its reading end, to be kept, and its writing end, on which a write waits.
+pub(crate) fn full_pipe() -> (OwnedFd, OwnedFd) {
+    let (reader, writer) = nix::unistd::pipe2(OFlag::O_NONBLOCK).unwrap();
+    while nix::unistd::write(&writer, &[0; 4096]).is_ok() {}
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    (reader, writer)
 }
 
 impl Drop for Holder {

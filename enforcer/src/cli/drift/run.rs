@@ -2,7 +2,7 @@
 
 use super::{Options, line};
 use crate::cgroup::{Cgroup, Mount};
-use crate::cli::{Exit, Failure, failure, json, print};
+use crate::cli::{Exit, Failure, failure, json, output, screen::Screen, stop::end_at_once};
 use crate::drift::{About, Drift, Expected, Outcome, Watch, accepted, mend, parse, who};
 use crate::node::Need as NodeNeed;
 use crate::probe::{Event, Kind, LimitKind, LimitWrite, Need, Probe, ProbeError, ProbeOptions};
@@ -45,14 +45,15 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
         let stop = |kind| signal(kind).map_err(io);
         let (mut interrupt, mut terminate) = (stop(SignalKind::interrupt())?, stop(SignalKind::terminate())?);
         let probe_error = |error: ProbeError| failure::probe(WHAT, first, &error);
-        let mut sentinel = Sentinel::start(options, cgroups, mount).map_err(probe_error)?;
+        let screen = output::screen(options.json.json).map_err(io)?;
+        let mut sentinel = Sentinel::start(options, cgroups, mount, screen).map_err(probe_error)?;
         let watching = sentinel.watching();
         if watching.files.is_empty() {
             let why = watching.lost.join("; ");
             let todo = "enforcer check says which hooks this kernel has";
             return Err(Failure::new(Exit::Unsupported, WHAT, first, &why, todo));
         }
-        print(&begin(&watching, options.json.json));
+        sentinel.print(begin(&watching, options.json.json));
         sentinel.look();
         let stop = async {
             tokio::select! {
@@ -60,9 +61,11 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
                 _ = terminate.recv() => {}
             }
         };
-        sentinel.run(stop).await.map_err(probe_error)
-    })?;
-    Ok(Exit::Done)
+        let ended = sentinel.run(stop).await.map_err(probe_error);
+        end_at_once();
+        let told = output::end(sentinel.screen, "", Exit::Done);
+        ended.and(told)
+    })
 }
 
 fn begin(watching: &Watching, as_json: bool) -> String {
@@ -83,16 +86,29 @@ struct Sentinel<'a> {
     cgroups: Vec<Cgroup>,
     mount: Mount,
     probe: Probe,
+    /// Where it tells.
+    screen: Screen,
     watch: Watch,
     /// When a limit was last mended, or that was tried (`CLOCK_MONOTONIC`).
     mended: BTreeMap<(PathBuf, LimitKind), u64>,
 }
 
 impl<'a> Sentinel<'a> {
-    fn start(options: &'a Options, cgroups: Vec<Cgroup>, mount: Mount) -> Result<Self, ProbeError> {
+    fn start(
+        options: &'a Options,
+        cgroups: Vec<Cgroup>,
+        mount: Mount,
+        screen: Screen,
+    ) -> Result<Self, ProbeError> {
         let writes = LimitKind::ALL.iter().map(|file| Need::LimitWrite(*file));
         let probe = Probe::load(&ProbeOptions::only(writes.chain([Need::CgroupLife])))?;
-        Ok(Self { options, cgroups, mount, probe, watch: Watch::default(), mended: BTreeMap::new() })
+        Ok(Self { options, cgroups, mount, probe, screen, watch: Watch::default(), mended: BTreeMap::new() })
+    }
+
+    /// Does not wait for whoever reads.
+    fn print(&mut self, text: String) {
+        self.screen.tell_left_out();
+        self.screen.show(text);
     }
 
     fn watching(&self) -> Watching {
@@ -116,7 +132,7 @@ impl<'a> Sentinel<'a> {
 
     /// What differs already.
     fn look(&mut self) {
-        let mut drifted = Vec::new();
+        let (mut drifted, mut told) = (Vec::new(), Vec::new());
         for cgroup in &self.cgroups {
             for (file, expected) in &self.options.expect {
                 let read = cgroup.read(file.name(), |text| {
@@ -126,10 +142,14 @@ impl<'a> Sentinel<'a> {
                 if accepted(expected, value).is_none()
                     && self.watch.drift(cgroup.id(), *file, value) == Drift::New
                 {
-                    print(&line::found(cgroup.absolute(), *file, value, expected, self.options.json.json));
+                    let json = self.options.json.json;
+                    told.push(line::found(cgroup.absolute(), *file, value, expected, json));
                     drifted.push((cgroup.absolute().to_owned(), *file, *expected));
                 }
             }
+        }
+        for text in told {
+            self.print(text);
         }
         for (cgroup, file, expected) in drifted {
             self.mend(cgroup, file, &expected);
@@ -165,7 +185,7 @@ impl<'a> Sentinel<'a> {
         self.tell(u64::MAX);
         let dropped = self.probe.drops()?.get(&Kind::LimitWrite).copied().unwrap_or(0);
         if dropped > 0 {
-            print(&line::dropped(dropped, self.options.json.json));
+            self.print(line::dropped(dropped, self.options.json.json));
         }
         Ok(())
     }
@@ -189,7 +209,7 @@ impl<'a> Sentinel<'a> {
         let monotonic = nanos(ClockId::CLOCK_MONOTONIC);
         let wall_ns = nanos(ClockId::CLOCK_REALTIME).saturating_sub(monotonic);
         for report in self.watch.take(now_ns) {
-            print(&line::line(&report, wall_ns, self.options.json.json));
+            self.print(line::line(&report, wall_ns, self.options.json.json));
             if let (Outcome::Ended { drift: Drift::New | Drift::Known, .. }, Some(cgroup), Some(expected)) =
                 (report.outcome, report.about.cgroup, report.about.expected)
             {
@@ -210,7 +230,7 @@ impl<'a> Sentinel<'a> {
             return;
         }
         let done = Cgroup::open(&path).map_err(Into::into).and_then(|cgroup| mend(&cgroup, file, expected));
-        print(&line::mended(&path, file, done, self.options.json.json));
+        self.print(line::mended(&path, file, done, self.options.json.json));
         self.mended.insert((path, file), now_ns);
     }
 }

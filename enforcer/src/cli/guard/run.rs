@@ -6,17 +6,19 @@ use super::{
     options::{Action, Stand},
     status,
 };
-use crate::cgroup::{Cgroup, Mount, shown};
-use crate::cli::{Exit, Failure, failure, json, print};
+use crate::cgroup::{Cgroup, CgroupError, Mount, shown};
+use crate::cli::{Exit, Failure, failure, json, output, screen::Screen, stop::end_at_once};
 use crate::guard::{Guard, GuardError, GuardOptions, Reason};
 use crate::node::Need;
 use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 const WHAT: &str = "can't guard";
-const NEEDS: [Need; 3] = [Need::Root, Need::CgroupV2Memory, Need::Btf];
+const NEEDS: [Need; 4] = [Need::Root, Need::CgroupV2Memory, Need::WritableCgroups, Need::Btf];
 /// Time between two beats: several fit into what makes the guard stale.
 const BEAT: Duration = Duration::from_secs(1);
 
@@ -28,6 +30,8 @@ struct Posted {
     below: usize,
     margin: enforcer_gate::Bytes,
     files: Vec<&'static str>,
+    /// Ancestors of what is guarded that are not guarded themselves.
+    unguarded_above: Vec<String>,
 }
 
 pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -87,10 +91,57 @@ fn stand(options: &Stand) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Failed, WHAT, first, &error, ""))?;
-    runtime.block_on(watch(options, posts, &mount)).map_err(|error| explain(first, &error))
+    let above = unguarded_above(&posts).map_err(|error| Failure::cgroup(WHAT, first, &error))?;
+    if !above.is_empty() && !options.json.json {
+        // Where standard error is closed nobody wants to know.
+        let _ = writeln!(
+            std::io::stderr(),
+            "warning: not guarded: {}; a lower limit there kills inside all the same: name what may be lowered",
+            above.join(", ")
+        );
+    }
+    // The beat must not wait for whoever reads.
+    let mut screen = output::screen(options.json.json)
+        .map_err(|error| Failure::new(Exit::Failed, WHAT, first, &error, ""))?;
+    let mut last = String::new();
+    let armed = armed(options, &posts, above);
+    let ended = runtime.block_on(watch(options, posts, &mount, armed, &mut screen, &mut last));
+    end_at_once();
+    let told = output::end(screen, &last, Exit::Done);
+    ended.map_err(|error| explain(first, &error)).and(told)
 }
 
-async fn watch(options: &Stand, mut posts: Vec<Post>, mount: &Mount) -> Result<Exit, GuardError> {
+/// The ancestors of what is guarded that are not guarded themselves, each once: their limits hold inside as well.
+fn unguarded_above(posts: &[Post]) -> Result<Vec<String>, CgroupError> {
+    let guarded = |cgroup: &Cgroup| {
+        posts.iter().any(|post| {
+            let itself = post.cgroup.id() == cgroup.id();
+            if itself { post.own } else { post.below && cgroup.path().starts_with(post.cgroup.path()) }
+        })
+    };
+    let mut above = Vec::new();
+    for post in posts {
+        // What is named for what is below it is above that.
+        let itself = [post.cgroup.clone()].into_iter().filter(|cgroup| !cgroup.is_root());
+        for cgroup in itself.chain(post.cgroup.ancestors()?) {
+            let name = shown(cgroup.path());
+            if !guarded(&cgroup) && cgroup.limit("memory.max").is_ok() && !above.contains(&name) {
+                above.push(name);
+            }
+        }
+    }
+    Ok(above)
+}
+
+/// Until told to stop; what is left to tell goes into `last`.
+async fn watch(
+    options: &Stand,
+    mut posts: Vec<Post>,
+    mount: &Mount,
+    armed: String,
+    screen: &mut Screen,
+    last: &mut String,
+) -> Result<(), GuardError> {
     let wait = |error| GuardError::Probe(crate::probe::ProbeError::Wait(error));
     let mut interrupted = signal(SignalKind::interrupt()).map_err(wait)?;
     let mut ended = signal(SignalKind::terminate()).map_err(wait)?;
@@ -102,13 +153,13 @@ async fn watch(options: &Stand, mut posts: Vec<Post>, mount: &Mount) -> Result<E
         guard.cover(cgroup.id(), &options.cover(*own, *below))?;
     }
     guard.beat()?;
-    armed(options, &posts);
+    screen.show(armed);
     let mut beat = tokio::time::interval(BEAT);
     let stopped = loop {
         tokio::select! {
             judged = guard.next() => {
                 let judged = judged?;
-                print(&line(&judged, mount, options.json.json));
+                screen.show(line(&judged, mount, options.json.json));
                 if judged.reason == Reason::Blind {
                     break Err(GuardError::Blind { what: "a cgroup's counters can't be read".into() });
                 }
@@ -116,24 +167,28 @@ async fn watch(options: &Stand, mut posts: Vec<Post>, mount: &Mount) -> Result<E
             _ = beat.tick() => {
                 guard.beat()?;
                 guard.sweep()?;
-                if dismiss(&mut guard, &mut posts, options.json.json) {
-                    break Ok(Exit::Done);
+                screen.tell_left_out();
+                if dismiss(&mut guard, &mut posts, screen, options.json.json) {
+                    break Ok(());
                 }
             }
-            _ = interrupted.recv() => break Ok(Exit::Done),
-            _ = ended.recv() => break Ok(Exit::Done),
+            _ = interrupted.recv() => break Ok(()),
+            _ = ended.recv() => break Ok(()),
         }
     };
     guard.disarm()?;
     // What was judged until then is told.
     while let Some(judged) = guard.try_next() {
-        print(&line(&judged?, mount, options.json.json));
+        last.push_str(&line(&judged?, mount, options.json.json));
     }
     let dropped = guard.dropped()?;
     match (dropped, options.json.json) {
         (0, _) => {}
-        (dropped, true) => print(&json::line(&Dropped { dropped })),
-        (dropped, false) => print(&format!("{dropped} verdicts were not told: they came too fast\n")),
+        (dropped, true) => last.push_str(&json::line(&Dropped { dropped })),
+        (dropped, false) => {
+            // Writing to a String can't fail.
+            let _ = writeln!(last, "{dropped} verdicts were not told: they came too fast");
+        }
     }
     stopped
 }
@@ -149,13 +204,13 @@ fn to_look_at(cgroup: &Cgroup) -> Option<Cgroup> {
 }
 
 /// Guards no longer what is gone; whether nothing is left.
-fn dismiss(guard: &mut Guard, posts: &mut Vec<Post>, as_json: bool) -> bool {
+fn dismiss(guard: &mut Guard, posts: &mut Vec<Post>, screen: &mut Screen, as_json: bool) -> bool {
     posts.retain(|Post { cgroup, .. }| {
         let there = !matches!(cgroup.exists(), Ok(false));
         if !there {
             guard.uncover(cgroup.id());
             let gone = shown(cgroup.path());
-            print(&if as_json {
+            screen.show(if as_json {
                 json::line(&Gone { gone, cgroup_id: cgroup.id().get() })
             } else {
                 format!("gone: {gone}\n")
@@ -166,7 +221,7 @@ fn dismiss(guard: &mut Guard, posts: &mut Vec<Post>, as_json: bool) -> bool {
     posts.is_empty()
 }
 
-fn armed(options: &Stand, posts: &[Post]) {
+fn armed(options: &Stand, posts: &[Post], unguarded_above: Vec<String>) -> String {
     let cover = options.cover(true, false);
     let own = posts.iter().filter(|post| post.own).count();
     let below = posts.iter().filter(|post| post.below).count();
@@ -177,9 +232,10 @@ fn armed(options: &Stand, posts: &[Post]) {
         below,
         margin: cover.margin,
         files: cover.files.iter().map(|file| file.name()).collect(),
+        unguarded_above,
     };
     if options.json.json {
-        return print(&json::line(&report));
+        return json::line(&report);
     }
     let below = match report.below {
         0 => String::new(),
@@ -187,12 +243,12 @@ fn armed(options: &Stand, posts: &[Post]) {
         more => format!(" and all below {more} more"),
     };
     let cgroups = if own == 1 { "one cgroup".into() } else { format!("{own} cgroups") };
-    print(&format!(
+    format!(
         "armed ({}): {} of {cgroups}{below}, at least {} above usage; Ctrl-C ends it\n",
         report.mode,
         report.files.join(", "),
         report.margin,
-    ));
+    )
 }
 
 fn explain(on: &Path, error: &GuardError) -> Failure {

@@ -70,7 +70,7 @@ pub(super) fn run(as_json: bool) -> Result<Exit, Failure> {
         let exit = if matches!(error, GuardError::List { .. }) { Exit::Unsupported } else { Exit::Failed };
         Failure::new(exit, WHAT, "", &failure::chain(&error), todo)
     })?;
-    print(&if as_json { json::line(&report) } else { render(&report) });
+    print(&if as_json { json::line(&report) } else { render(&report) })?;
     Ok(if report.armed { Exit::Done } else { Exit::Failed })
 }
 

@@ -37,7 +37,7 @@ pub(super) fn run(options: &ListOptions) -> Result<Exit, Failure> {
         loop {
             let record = follower.next_record().map_err(|error| fail(&error))?;
             if let Some(stored) = wanted(&record, &filter)
-                && !cli::printed(&line(&stored, options.json))
+                && !cli::printed(&line(&stored, options.json))?
             {
                 // Whoever read this has gone.
                 return Ok(Exit::Done);
@@ -49,7 +49,7 @@ pub(super) fn run(options: &ListOptions) -> Result<Exit, Failure> {
     while let Some(record) = reader.next_record().map_err(|error| fail(&error))? {
         let Some(stored) = wanted(&record, &filter) else { continue };
         if options.json {
-            if !cli::printed(&json::line(&stored)) {
+            if !cli::printed(&json::line(&stored))? {
                 return Ok(Exit::Done);
             }
         } else {
@@ -58,7 +58,7 @@ pub(super) fn run(options: &ListOptions) -> Result<Exit, Failure> {
     }
     if !options.json {
         let empty = rows.len() == 1;
-        cli::print(&if empty { "no OOM was recorded\n".into() } else { table(0, ALIGN, &rows) });
+        cli::print(&if empty { "no OOM was recorded\n".into() } else { table(0, ALIGN, &rows) })?;
     }
     tell_faults(&reader);
     Ok(Exit::Done)

@@ -3,8 +3,10 @@
 use super::{Store, show};
 use crate::{
     cli::{
-        self, Exit, Failure, failure, json,
+        Exit, Failure, failure, json,
         options::{self, Json},
+        output,
+        stop::end_at_once,
     },
     node::Need,
     oom::{RecordError, Recorder, RecorderOptions, Stored},
@@ -54,12 +56,14 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     runtime.block_on(async {
         let stop = |kind| signal(kind).map_err(io);
         let (mut interrupt, mut terminate) = (stop(SignalKind::interrupt())?, stop(SignalKind::terminate())?);
+        let mut screen = output::screen(options.json.json).map_err(io)?;
         let (mut recorder, began) =
             Recorder::open(&recorder_options).map_err(|error| fail(folder, &error))?;
-        let each = |stored: &Stored| {
+        let mut each = |stored: &Stored| {
             let line = if options.json.json { json::line(stored) } else { show::log_line(stored) };
             // It goes on recording where nobody reads along.
-            cli::print(&line);
+            screen.show(line);
+            screen.tell_left_out();
         };
         each(&began);
         let stop = async {
@@ -68,9 +72,11 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
                 _ = terminate.recv() => {}
             }
         };
-        recorder.run(stop, each).await.map_err(|error| fail(folder, &error))
-    })?;
-    Ok(Exit::Done)
+        let ended = recorder.run(stop, &mut each).await.map_err(|error| fail(folder, &error));
+        end_at_once();
+        let told = output::end(screen, "", Exit::Done);
+        ended.and(told)
+    })
 }
 
 fn fail(folder: &Path, error: &RecordError) -> Failure {

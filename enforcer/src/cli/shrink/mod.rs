@@ -4,7 +4,6 @@ mod display;
 mod observer;
 mod options;
 mod run;
-mod screen;
 
 pub(super) use options::Options;
 pub(super) use run::run;

@@ -1,10 +1,8 @@
 //! Sees a shrink's gate at work: for the display and the trace.
 
-use super::{
-    display::Display,
-    screen::{Screen, width},
-};
+use super::display::Display;
 use crate::{
+    cli::screen::{Screen, width},
     shrink::Observer,
     trace::{Event, Writer},
 };

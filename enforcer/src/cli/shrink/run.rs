@@ -5,12 +5,11 @@ use super::{
     display::{Display, Mode},
     observer::Watcher,
     options::session,
-    screen::Screen,
 };
 use crate::{
     actuate::StateDir,
     cgroup::{Cgroup, Sampler, shown},
-    cli::{Exit, Failure, certificate, failure, json, options as common, print},
+    cli::{Exit, Failure, certificate, failure, json, options as common, print, screen::Screen, stop},
     node::{Facts, Need, pressure_killer},
     probe::{Probe, ProbeOptions},
     quantity::exact,
@@ -25,7 +24,8 @@ use std::{
 };
 
 const WHAT: &str = "can't shrink";
-const NEEDS: [Need; 4] = [Need::Root, Need::CgroupV2Memory, Need::MemoryReclaim, Need::Btf];
+const NEEDS: [Need; 5] =
+    [Need::Root, Need::CgroupV2Memory, Need::WritableCgroups, Need::MemoryReclaim, Need::Btf];
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -61,7 +61,9 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
         (false, true) => Mode::Terminal,
         (false, false) => Mode::Lines,
     };
-    let screen = Screen::start().map_err(|error| Failure::new(Exit::Failed, WHAT, path, &error, ""))?;
+    let note = |lines| format!("{lines} lines of progress left out\n");
+    let screen = Screen::start(std::io::stderr(), note)
+        .map_err(|error| Failure::new(Exit::Failed, WHAT, path, &error, ""))?;
     let mut watcher = Watcher { display: Display::new(mode), screen, trace };
     let request = Request { target: options.to, dry_run: options.dry_run, pressure_killer: killer };
     let result = match refused_at_once(&request, &policy, &mut sampler, &mut watcher) {
@@ -74,7 +76,10 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
         Ok(Some(refused)) => Ok(refused),
         Err(error) => Err(error),
     };
-    watcher.screen.end(watcher.display.end());
+    // The limits are settled.
+    stop::end_at_once();
+    // Progress that is lost is no reason to fail.
+    let _ = watcher.screen.end(watcher.display.end(), None);
     // The trace is whole also where the shrink could not be carried through.
     let summary = watcher.trace.map(|trace| trace.finish(now())).transpose();
     let certificate = result.map_err(|error| explain(path, &error))?;
@@ -84,16 +89,17 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
         Err(error) => (None, Some(error)),
     };
     let exit = if lost.is_some() { Exit::Failed } else { exit(&certificate.verdict) };
-    report(options, &cgroup, &certificate, summary, exit);
+    let told = report(options, &cgroup, &certificate, summary, exit);
     match lost {
-        None => Ok(exit),
-        Some(error) => Err(Failure::new(
-            exit,
-            "can't record the shrink of",
-            path,
-            &error,
-            "the shrink itself ended as said; name a new file where there is room",
-        )),
+        None => told.map(|()| exit),
+        Some(error) => {
+            let todo = failure::of_the_process(&error).unwrap_or_else(|| {
+                "the shrink itself ended as said; name a new file where there is room".into()
+            });
+            let mut failure = Failure::new(exit, "can't record the shrink of", path, &error, todo);
+            failure.reasons.extend(told.err().into_iter().flat_map(|also| also.reasons));
+            Err(failure)
+        }
     }
 }
 
@@ -128,7 +134,13 @@ fn record(file: &Path, cgroup: &Cgroup, policy: &Policy) -> Result<Writer, Failu
     Writer::create(file, &header).map_err(|error| failure::trace("can't record to", file, &error))
 }
 
-fn report(options: &Options, cgroup: &Cgroup, certificate: &Certificate, trace: Option<Summary>, exit: Exit) {
+fn report(
+    options: &Options,
+    cgroup: &Cgroup,
+    certificate: &Certificate,
+    trace: Option<Summary>,
+    exit: Exit,
+) -> Result<(), Failure> {
     let text = if options.json.json {
         json::line(&Report {
             cgroup: shown(cgroup.path()),
@@ -141,7 +153,7 @@ fn report(options: &Options, cgroup: &Cgroup, certificate: &Certificate, trace: 
     } else {
         certificate::render(cgroup.path(), certificate)
     };
-    print(&text);
+    print(&text)
 }
 
 fn exit(verdict: &Verdict) -> Exit {
@@ -159,7 +171,7 @@ fn explain(path: &Path, error: &ShrinkError) -> Failure {
         ShrinkError::Policy(_) => Failure::new(Exit::Usage, WHAT, path, error, ""),
         ShrinkError::Bus(BusError::Probe(error)) => failure::probe(WHAT, path, error),
         ShrinkError::Bus(BusError::Stopped) | ShrinkError::Io { .. } | ShrinkError::NoCertificate => {
-            let todo = failure::out_of_files(error).unwrap_or_default();
+            let todo = failure::of_the_process(error).unwrap_or_default();
             Failure::new(Exit::Failed, WHAT, path, &failure::chain(error), todo)
         }
     }

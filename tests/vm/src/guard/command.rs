@@ -1,6 +1,7 @@
 //! `enforcer guard` as a person runs it.
 
 use super::{BUSY, MIB, Tenant, write};
+use crate::process::full_pipe;
 use enforcer::guard::Found;
 use enforcer_vm_tests::scratch::{MOUNT, Scratch};
 use enforcer_vm_tests::workload::Workload;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 pub(super) const ENFORCER: &str = "/bin/enforcer";
 
@@ -17,6 +19,7 @@ pub(super) const ENFORCER: &str = "/bin/enforcer";
 struct Standing {
     child: Child,
     lines: BufReader<ChildStdout>,
+    first: String,
 }
 
 impl Standing {
@@ -30,9 +33,9 @@ impl Standing {
             .spawn()
             .expect("start enforcer guard");
         let lines = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut standing = Self { child, lines };
-        let first = standing.line();
-        assert!(first.contains("armed"), "{first:?}");
+        let mut standing = Self { child, lines, first: String::new() };
+        standing.first = standing.line();
+        assert!(standing.first.contains("armed"), "{:?}", standing.first);
         standing
     }
 
@@ -140,6 +143,59 @@ pub(super) fn stopped() {
     assert_eq!((&report["armed"], code), (&false.into(), Some(1)), "{report}");
     assert_eq!(write(cgroup, "memory.max", b"32M"), Ok(()), "a daemon that hangs is in nobody's way");
     standing.signal(Signal::SIGCONT);
+}
+
+/// It stays armed although nobody reads what it prints, and ends when it is told to.
+pub(super) fn unread() {
+    let tenant = Tenant::new("unread");
+    let cgroup = &tenant.cgroup;
+    let (_reader, full) = full_pipe();
+    let mut child = Command::new(ENFORCER)
+        .args(["guard", "--mode=enforce", "--margin=24Mi"])
+        .arg(path(cgroup))
+        .stdout(full.try_clone().expect("one more"))
+        .stderr(full)
+        .spawn()
+        .expect("start enforcer guard");
+    let armed = || Found::all().expect("list them").iter().any(Found::is_armed);
+    let mut began = Instant::now();
+    while !armed() {
+        assert!(began.elapsed() < Duration::from_mins(2), "it does not stand");
+        std::thread::yield_now();
+    }
+    // Longer than it takes to become stale.
+    began = Instant::now();
+    while began.elapsed() < Duration::from_secs(8) {
+        assert_eq!(write(cgroup, "memory.max", b"32M"), BUSY);
+        assert!(armed());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).expect("it runs");
+    while child.try_wait().expect("is ours").is_none() {
+        assert!(began.elapsed() < Duration::from_mins(1), "{:?}", child.kill());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(child.wait().expect("it ended").code(), Some(1), "lines were lost");
+}
+
+/// A limit above kills inside all the same.
+pub(super) fn unguarded_above() {
+    let pod = Scratch::new("above");
+    let container = pod.child("container");
+    let name = pod.path().file_name().and_then(OsStr::to_str).expect("a name");
+    let (pod_alone, below) = (path(&pod), OsStr::new("--all-below"));
+    let inside = path(&container);
+    for (words, unguarded) in [
+        (&[inside][..], vec![name]),
+        (&[below, pod_alone][..], vec![name]),
+        (&[inside, pod_alone][..], vec![]),
+        (&[pod_alone][..], vec![]),
+        (&[inside, below, OsStr::new(MOUNT)][..], vec![]),
+    ] {
+        let standing = Standing::start(words.iter().copied().chain([OsStr::new("--json")]));
+        let armed: Value = serde_json::from_str(&standing.first).expect("is JSON");
+        assert_eq!(armed["unguarded_above"], serde_json::json!(unguarded), "{words:?}");
+    }
 }
 
 pub(super) fn shown() {

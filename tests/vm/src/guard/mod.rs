@@ -83,6 +83,8 @@ pub(crate) fn cases() -> Vec<Case> {
         smoke("guard::the_command_tells_and_ends_cleanly", command::lines),
         smoke("guard::killed_it_is_gone", command::killed),
         full("guard::stopped_it_is_in_nobodys_way", command::stopped),
+        full("guard::unread_it_stays_armed_and_can_be_ended", command::unread),
+        full("guard::ancestors_that_are_not_guarded_are_named", command::unguarded_above),
         smoke("guard::status_shows_what_the_kernel_holds", command::shown),
         smoke("guard::an_own_shrink_takes_a_lease", command::own_shrink),
         full("guard::what_can_not_be_guarded_is_named", lacks::wrong),
