@@ -12,6 +12,10 @@ pub(crate) const NOTE_BYTES_MAX: usize = 400;
 /// The certificate of one shrink. A reader can work the verdict out again from it: see
 /// [`Certificate::check`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each tells of something else, and all are fields of the JSON"
+)]
 pub struct Certificate {
     /// What ended it.
     #[serde(flatten)]
