@@ -587,7 +587,7 @@ fn limits() {
     let cgroup = without_swap("limits");
     let _workload = Workload::run(&cgroup, "anon --size 8Mi");
     let folder = tempfile::tempdir_in("/run").expect("a folder");
-    for (limit, code, says) in [("-f 8", 1, "ulimit -f unlimited"), ("-s 64", 0, "")] {
+    for (limit, code, says) in [("-f 8", 64, "ulimit -f unlimited"), ("-s 64", 0, "")] {
         cgroup.write("memory.max", "64M");
         let (path, state_dir) = (cgroup.path().display(), folder.path().display());
         let spans = QUICK.join(" ");
