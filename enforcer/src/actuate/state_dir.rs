@@ -104,6 +104,11 @@ impl StateDir {
         }
     }
 
+    /// Whether there is no journal, so that nothing can be left to settle.
+    pub fn is_empty(&self) -> bool {
+        self.journals().is_ok_and(|(paths, _)| paths.is_empty())
+    }
+
     /// The path of every journal, in the order of their names, and whether there are more than are looked through.
     pub(super) fn journals(&self) -> Result<(Vec<PathBuf>, bool), ActuateError> {
         let list = |source| ActuateError::state(&self.path, "list", source);

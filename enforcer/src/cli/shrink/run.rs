@@ -66,7 +66,11 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
         .map_err(|error| Failure::new(Exit::Failed, WHAT, path, &error, ""))?;
     let mut watcher = Watcher { display: Display::new(mode), screen, trace };
     let request = Request { target: options.to, dry_run: options.dry_run, pressure_killer: killer };
-    let result = match refused_at_once(&request, &policy, &mut sampler, &mut watcher) {
+    // Limits that a killed run left are not those that were found: they are settled first, which the shrink itself does.
+    let as_found = state_dir.as_ref().is_none_or(StateDir::is_empty);
+    let refused =
+        if as_found { refused_at_once(&request, &policy, &mut sampler, &mut watcher) } else { Ok(None) };
+    let result = match refused {
         Ok(None) => {
             drop(sampler);
             let session = session(&policy);
