@@ -85,6 +85,7 @@ fn leak() {
     assert!(workload.line().starts_with("ok"));
     let mut running = rig.start("24Mi", Spans { trial: "60s", ..QUICK });
     running.reach("trial");
+    rig.await_brake();
     grow_until_taken_back(&rig, &mut workload);
     let ended = running.end();
     ended.assert(2, "rolled_back", "");

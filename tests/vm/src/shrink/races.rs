@@ -40,10 +40,7 @@ pub(super) fn in_state(rig: &Rig, state: &str, spans: Spans) -> (Running, Worklo
     let mut running = rig.start(TO, spans);
     running.reach(state);
     if state == "trial" {
-        // It says so when it is about to lower it.
-        while rig.limits().1 == HIGH.to_string() {
-            std::thread::yield_now();
-        }
+        rig.await_brake();
     }
     (running, workload)
 }

@@ -103,6 +103,13 @@ impl Rig {
         (self.group.limit("memory.max"), self.group.limit("memory.high"))
     }
 
+    /// Waits until `memory.high` is lower than found: a trial is told of before its brake is written.
+    pub(super) fn await_brake(&self) {
+        while self.limits().1 == HIGH.to_string() {
+            std::thread::yield_now();
+        }
+    }
+
     /// Fails unless both limits are as they were found and nobody died.
     pub(super) fn assert_as_found(&self) {
         self.assert_unharmed(MAX);
