@@ -3,6 +3,7 @@
 use super::{
     Exit, Failure, failure, json,
     options::Json,
+    output,
     table::{Align, table},
 };
 use crate::{
@@ -36,14 +37,14 @@ struct Report {
     /// Nothing is missing.
     supported: bool,
     node: Vec<Finding>,
-    /// `None` where the kernel programs were loaded.
-    programs: Option<Refused>,
+    programs: Programs,
     hooks: Vec<Hook>,
 }
 
-/// No kernel program could be loaded.
+/// Whether the kernel programs could be loaded; all empty where they could.
 #[derive(Serialize)]
-struct Refused {
+struct Programs {
+    state: State,
     why: String,
     lost: &'static str,
     #[serde(rename = "do")]
@@ -73,19 +74,23 @@ struct Tried {
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let node = judge(&Facts::gather());
+    output::loading(options.json.json);
     let (programs, hooks) = match Probe::load(&ProbeOptions::default()) {
-        Ok(probe) => (None, probe.hooks().iter().chain(&could_stand().ok()).map(hook).collect()),
-        Err(error) => (Some(refused(&node, &error)), Vec::new()),
+        Ok(probe) => (LOADED, probe.hooks().iter().chain(&could_stand().ok()).map(hook).collect()),
+        Err(error) => (refused(&node, &error), Vec::new()),
     };
-    let supported = programs.is_none() && node.iter().all(|finding| finding.state != State::Missing);
+    let supported = programs.state == State::Ok && node.iter().all(|finding| finding.state != State::Missing);
     let report = Report { supported, node, programs, hooks };
     super::print(&if options.json.json { json::line(&report) } else { render(&report) })?;
     Ok(if supported { Exit::Done } else { Exit::Unsupported })
 }
 
-fn refused(node: &[Finding], error: &ProbeError) -> Refused {
+const LOADED: Programs = Programs { state: State::Ok, why: String::new(), lost: "", todo: "" };
+
+fn refused(node: &[Finding], error: &ProbeError) -> Programs {
     let missing = node.iter().any(|finding| finding.state == State::Missing);
-    Refused {
+    Programs {
+        state: State::Missing,
         why: failure::chain(error),
         lost: "no limit is lowered without them: a shrink going wrong would be noticed too late",
         todo: if missing { "get what else is missing first" } else { ALLOW },
@@ -117,10 +122,8 @@ fn render(report: &Report) -> String {
         .node
         .iter()
         .map(|finding| [word(finding.state).into(), finding.need.title().into(), finding.found.clone()]);
-    let programs = report
-        .programs
-        .iter()
-        .map(|_| [word(State::Missing).into(), PROGRAMS.into(), "could not be loaded".into()]);
+    let loaded = if report.programs.state == State::Ok { "loaded" } else { "could not be loaded" };
+    let programs = [[word(report.programs.state).into(), PROGRAMS.into(), loaded.into()]];
     let hooks = report.hooks.iter().map(|hook| {
         let in_use = hook.in_use.unwrap_or("no hook");
         [word(hook.state).into(), hook.need.clone(), in_use.into()]
@@ -136,8 +139,9 @@ fn render(report: &Report) -> String {
     };
     of_state(State::Missing);
     of_state(State::Degraded);
-    if let Some(Refused { why, lost, todo }) = &report.programs {
-        text.push_str(&lacking(State::Missing, PROGRAMS, lost, todo));
+    let Programs { state, why, lost, todo } = &report.programs;
+    if *state != State::Ok {
+        text.push_str(&lacking(*state, PROGRAMS, lost, todo));
         // Writing to a String can't fail, here and below.
         let _ = writeln!(text, "  why:  {why}");
     }
@@ -157,7 +161,9 @@ fn render(report: &Report) -> String {
 fn verdict(report: &Report) -> String {
     let missing = report.node.iter().filter(|finding| finding.state == State::Missing);
     let mut missing: Vec<_> = missing.map(|finding| (finding.need.title(), finding.todo.as_str())).collect();
-    missing.extend(report.programs.iter().map(|refused| (PROGRAMS, refused.todo)));
+    if report.programs.state != State::Ok {
+        missing.push((PROGRAMS, report.programs.todo));
+    }
     match missing.first() {
         None => "this node can do the job\n".into(),
         Some((_, todo)) => {
@@ -205,15 +211,16 @@ mod tests {
             tried: vec![Tried { hook: "fentry", why: "no such function".into() }],
         };
         let hooks = vec![hook("OOM kills", Some("kprobe")), hook("reclaim", None)];
-        let text = render(&Report { supported: false, node, programs: None, hooks });
+        let text = render(&Report { supported: false, node, programs: LOADED, hooks });
         assert_eq!(
             text,
             "this node can't do the job: it lacks BTF\n  do first: another kernel\n\n\
-             ok        root       user 0\n\
-             degraded  PSI        off\n\
-             MISSING   BTF        no file\n\
-             degraded  OOM kills  kprobe\n\
-             degraded  reclaim    no hook\n\
+             ok        root             user 0\n\
+             degraded  PSI              off\n\
+             MISSING   BTF              no file\n\
+             ok        kernel programs  loaded\n\
+             degraded  OOM kills        kprobe\n\
+             degraded  reclaim          no hook\n\
              \nMISSING BTF\n  lost: programs\n  do:   another kernel\n\
              \ndegraded PSI\n  lost: the budget\n  do:   psi=1\n\
              \ndegraded OOM kills, reclaim\n  lost: names\n  \
@@ -228,7 +235,7 @@ mod tests {
         let alone = refused(&[], &error());
         assert_eq!(alone.todo, ALLOW);
         let node = vec![finding(Need::Root, State::Missing, ["user 1", "all", "sudo"])];
-        let programs = Some(refused(&node, &error()));
+        let programs = refused(&node, &error());
         let text = render(&Report { supported: false, node, programs, hooks: Vec::new() });
         assert!(
             text.starts_with(

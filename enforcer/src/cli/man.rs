@@ -1,6 +1,7 @@
 //! `enforcer man`: manual pages.
 
 use super::{Exit, Failure};
+use crate::cgroup::shown;
 use std::{fs, path::PathBuf};
 
 /// Prints the manual page, or writes one for each command
@@ -26,5 +27,6 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let fail = |error| Failure::new(Exit::Failed, what, dir, &error, "name a folder that can be written");
     fs::create_dir_all(dir).map_err(fail)?;
     clap_mangen::generate_to(grammar, dir).map_err(fail)?;
+    super::print(&format!("manual pages are in {}\n", shown(dir)))?;
     Ok(Exit::Done)
 }

@@ -36,6 +36,17 @@ pub(super) fn taken(written: io::Result<()>) -> Result<bool, Failure> {
     }
 }
 
+/// Says that the kernel programs are being loaded, which takes its time on a slow node.
+pub(super) fn loading(as_json: bool) {
+    if !as_json {
+        // Where standard error is closed nobody wants to know.
+        let _ = io::stderr().write_all(LOADING.as_bytes());
+    }
+}
+
+/// What is said while the kernel programs are being loaded.
+pub(super) const LOADING: &str = "loading the kernel programs\n";
+
 /// For what tells on standard output what happens, and must not wait for whoever reads.
 pub(super) fn screen(as_json: bool) -> io::Result<Screen> {
     #[derive(Serialize)]

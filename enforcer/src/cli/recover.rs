@@ -27,6 +27,11 @@ pub(super) struct Options {
 }
 
 #[derive(Serialize)]
+struct Report {
+    runs: Vec<Run>,
+}
+
+#[derive(Serialize)]
 struct Run {
     cgroup: String,
     cgroup_id: u64,
@@ -55,7 +60,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let state = StateDir::find(path).map_err(|error| failure::actuate(WHAT, path, &error))?;
     let runs = state.as_ref().map(recover).unwrap_or_default();
     let text = if options.json.json {
-        json::line(&runs.iter().map(fields).collect::<Vec<_>>())
+        json::line(&Report { runs: runs.iter().map(fields).collect() })
     } else if runs.is_empty() {
         let there = if state.is_some() { "" } else { ": there is no such folder" };
         format!("{}: nothing is left to settle{there}\n", shown(path))

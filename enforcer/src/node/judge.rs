@@ -91,7 +91,7 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
         btf(facts.btf),
         psi(facts.psi),
         swap(facts.swap, facts.zswap),
-        nonblocking(&facts.release),
+        nonblocking(&facts.release, facts.capabilities),
         peak(facts.peak, &facts.release),
         lsm(facts.lsm.as_deref()),
     ]
@@ -239,16 +239,29 @@ fn swap(swap: Option<(Bytes, Bytes)>, zswap: bool) -> Finding {
     }
 }
 
-fn nonblocking(release: &Release) -> Finding {
+/// `CAP_SYS_PTRACE`: userfaultfd(2) for faults in the kernel.
+const PTRACE: u32 = 19;
+
+fn nonblocking(release: &Release, capabilities: Capabilities) -> Finding {
+    let need = Need::NonblockingMax;
     if release.numbers >= (6, 16) {
-        return ok(Need::NonblockingMax, "the kernel is new enough (6.16)");
+        return ok(need, "the kernel is new enough (6.16)");
+    }
+    if capabilities.has(PTRACE) {
+        return lacks(
+            need,
+            State::Degraded,
+            "the kernel is older than 6.16",
+            "a write to memory.max reclaims and then kills: it is made with a signal pending, which keeps it from both",
+            "nothing has to be done; a kernel of 6.16 or newer does better",
+        );
     }
     lacks(
-        Need::NonblockingMax,
-        State::Degraded,
-        "the kernel is older than 6.16",
-        "a write to memory.max waits for reclaim; it runs on a thread of its own with a deadline instead",
-        "nothing has to be done; a kernel of 6.16 or newer does better",
+        need,
+        State::Missing,
+        "the kernel is older than 6.16, and CAP_SYS_PTRACE is not given",
+        "memory.max can't be lowered in a way that is sure to kill nobody, so it is not",
+        "give it CAP_SYS_PTRACE, or use a kernel of 6.16 or newer",
     )
 }
 
@@ -367,6 +380,10 @@ mod tests {
         check(|f| f.lsm = None, Need::BpfLsm, Degraded, "mount securityfs");
         check(|f| f.peak = Some(PeakFile::ReadOnly), Need::MemoryPeak, Degraded, "6.12");
         check(|f| f.release.numbers = (6, 12), Need::NonblockingMax, Degraded, "6.16");
+        let without = |f: &mut Facts| {
+            (f.release.numbers, f.capabilities.effective) = ((6, 12), !(1 << 19));
+        };
+        check(without, Need::NonblockingMax, Missing, "CAP_SYS_PTRACE");
         check(|f| f.release.numbers = (5, 15), Need::Kernel, Degraded, "6.1 or newer");
     }
 

@@ -46,6 +46,7 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
         let (mut interrupt, mut terminate) = (stop(SignalKind::interrupt())?, stop(SignalKind::terminate())?);
         let probe_error = |error: ProbeError| failure::probe(WHAT, first, &error);
         let screen = output::screen(options.json.json).map_err(io)?;
+        output::loading(options.json.json);
         let mut sentinel = Sentinel::start(options, cgroups, mount, screen).map_err(probe_error)?;
         let watching = sentinel.watching();
         if watching.files.is_empty() {

@@ -145,6 +145,7 @@ async fn watch(
     let wait = |error| GuardError::Probe(crate::probe::ProbeError::Wait(error));
     let mut interrupted = signal(SignalKind::interrupt()).map_err(wait)?;
     let mut ended = signal(SignalKind::terminate()).map_err(wait)?;
+    output::loading(options.json.json);
     let mut guard = Guard::load(GuardOptions::default())?;
     if let Some(cgroup) = posts.iter().find_map(|post| to_look_at(&post.cgroup)) {
         guard.look_at(&cgroup)?;

@@ -4,7 +4,8 @@ use super::line::path;
 use crate::cgroup::Mount;
 use crate::cli::{Exit, Failure, failure, json, print};
 use crate::guard::{Count, Cover, Found, GuardError, Held};
-use enforcer_gate::{Bytes, CgroupId};
+use crate::node::Need;
+use enforcer_gate::{Bytes, CgroupId, Micros};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -28,7 +29,7 @@ struct OneGuard {
     armed: bool,
     /// Since the last sign of life; absent where it is disarmed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    beat_age_ms: Option<u64>,
+    beat_age: Option<Micros>,
     guarded: Vec<Guarded>,
     leases: Vec<Lease>,
     counts: Vec<Counted>,
@@ -53,7 +54,7 @@ struct Lease {
     cgroup_id: u64,
     file: &'static str,
     minimum: Bytes,
-    left_ms: u64,
+    left: Micros,
 }
 
 #[derive(Serialize)]
@@ -64,6 +65,7 @@ struct Counted {
 }
 
 pub(super) fn run(as_json: bool) -> Result<Exit, Failure> {
+    failure::require(WHAT, "", &[Need::Root, Need::CgroupV2Memory])?;
     let mount = Mount::discover().map_err(|error| Failure::cgroup(WHAT, "", &error))?;
     let report = gather(&mount).map_err(|error| {
         let todo = "run it as root: sudo enforcer ...";
@@ -94,7 +96,7 @@ fn one(mount: &Mount, found: &Found) -> Result<OneGuard, GuardError> {
         cgroup_id: held.cgroup.get(),
         file: held.file.name(),
         minimum: held.minimum,
-        left_ms: millis(held.left),
+        left: micros(held.left),
     };
     let counted = |count: &Count| Counted {
         verdict: count.verdict.name(),
@@ -106,7 +108,7 @@ fn one(mount: &Mount, found: &Found) -> Result<OneGuard, GuardError> {
         pid: found.pid(),
         attached: found.attached,
         armed: found.is_armed(),
-        beat_age_ms: found.beat_age().map(millis),
+        beat_age: found.beat_age().map(micros),
         guarded: found.covers()?.iter().map(guarded).collect(),
         leases: found.leases()?.iter().map(lease).collect(),
         counts: found.counts()?.iter().map(counted).collect(),
@@ -114,8 +116,8 @@ fn one(mount: &Mount, found: &Found) -> Result<OneGuard, GuardError> {
     })
 }
 
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+fn micros(span: Duration) -> Micros {
+    Micros::new(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
 }
 
 fn render(report: &Report) -> String {
@@ -124,10 +126,10 @@ fn render(report: &Report) -> String {
     }
     let mut text = String::new();
     for guard in &report.guards {
-        let state = match (guard.armed, guard.attached, guard.beat_age_ms) {
-            (true, _, Some(age)) => format!("armed, last beat {age} ms ago"),
+        let state = match (guard.armed, guard.attached, guard.beat_age) {
+            (true, _, Some(age)) => format!("armed, last beat {age} ago"),
             (_, false, _) => "not attached: the kernel does not ask it".into(),
-            (_, _, Some(age)) => format!("disarmed: no beat for {age} ms"),
+            (_, _, Some(age)) => format!("disarmed: no beat for {age}"),
             (_, _, None) => "disarmed".into(),
         };
         // Writing to a String can't fail, here and below.
@@ -139,8 +141,8 @@ fn render(report: &Report) -> String {
                 writeln!(text, "  {:<8} {below}{} ({files}), {margin} above usage", cover.mode, cover.cgroup);
         }
         for lease in &guard.leases {
-            let Lease { cgroup, file, minimum, left_ms, .. } = lease;
-            let _ = writeln!(text, "  lease    {cgroup} {file} down to {minimum}, {left_ms} ms");
+            let Lease { cgroup, file, minimum, left, .. } = lease;
+            let _ = writeln!(text, "  lease    {cgroup} {file} down to {minimum}, for {left} more");
         }
         for count in &guard.counts {
             let _ = writeln!(text, "  {:>8} {}: {}", count.writes, count.verdict, count.reason);

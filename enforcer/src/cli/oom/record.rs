@@ -57,6 +57,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         let stop = |kind| signal(kind).map_err(io);
         let (mut interrupt, mut terminate) = (stop(SignalKind::interrupt())?, stop(SignalKind::terminate())?);
         let mut screen = output::screen(options.json.json).map_err(io)?;
+        output::loading(options.json.json);
         let (mut recorder, began) =
             Recorder::open(&recorder_options).map_err(|error| fail(folder, &error))?;
         let mut each = |stored: &Stored| {

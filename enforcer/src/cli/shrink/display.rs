@@ -1,5 +1,6 @@
 //! How a shrink is shown while it goes on. No I/O: what to print is returned.
 
+use crate::cli::output::LOADING;
 use crate::{cgroup::shown, quantity::exact};
 use enforcer_gate::{Instant, Micros, Progress, State};
 use std::fmt::Write as _;
@@ -39,7 +40,7 @@ impl Display {
 
     /// What to say before the kernel programs are loaded, which takes its time on a slow node.
     pub(super) fn loading(&self) -> Option<String> {
-        (self.mode != Mode::Off).then(|| "loading the kernel programs\n".into())
+        (self.mode != Mode::Off).then(|| LOADING.into())
     }
 
     /// What to print now, if anything; no line of a terminal is longer than its `width`.

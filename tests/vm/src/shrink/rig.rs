@@ -91,7 +91,7 @@ impl Rig {
         let mut command = Command::new(ENFORCER);
         command.args(["recover", "--json", "--state-dir"]).arg(self.folder.path());
         let output = command.stdin(Stdio::null()).output().expect("enforcer starts");
-        (output.status.code(), parsed(&output.stdout))
+        (output.status.code(), parsed(&output.stdout)["runs"].take())
     }
 
     /// Fails unless nothing is left to settle.
