@@ -8,9 +8,11 @@
 pub mod actuate;
 pub mod cgroup;
 pub mod cli;
+mod clock;
 pub mod drift;
 pub mod duration;
 pub mod guard;
+mod labels;
 pub mod names;
 pub mod node;
 pub mod observe;

@@ -15,6 +15,7 @@ mod oom;
 mod options;
 mod output;
 mod record;
+mod records;
 mod recover;
 mod replay;
 mod screen;

@@ -3,11 +3,13 @@
 //! [`Guard`] loads the kernel program, tells it which cgroups it guards ([`Cover`]), gives [`Terms`] under which a
 //! limit may go below usage, and keeps it alive with [`Guard::beat`]. Nothing is pinned: when this process ends,
 //! however it ends, the guard is gone. [`Found`] is the guard of another process, as the kernel shows it.
+//! [`log`] keeps what it said.
 
 mod cover;
 mod error;
 mod found;
 mod lease;
+pub mod log;
 mod maps;
 mod sight;
 
@@ -206,7 +208,5 @@ fn not_asked() -> Option<GuardError> {
 
 /// Nanoseconds of the clock that the kernel program reads.
 fn now_ns() -> u64 {
-    let time =
-        nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    crate::clock::nanos(nix::time::ClockId::CLOCK_MONOTONIC)
 }

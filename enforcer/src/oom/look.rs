@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     cgroup::{Cgroup, Mount, parse::Malformed},
-    names::{ContainerLog, Place, PodLogs},
+    labels::labels,
+    names::Place,
     probe::{OomOwner, Stat},
 };
 use enforcer_gate::{Bytes, CgroupId};
@@ -25,10 +26,6 @@ use std::{
 /// Cgroups that are walked at most, and how deep.
 const WALK_MAX: usize = 65_536;
 const DEPTH_MAX: usize = 64;
-/// Names in a folder of logs that are looked at.
-const LOGS_MAX: usize = 8192;
-const POD_LOGS: &str = "/var/log/pods";
-const CONTAINER_LOGS: &str = "/var/log/containers";
 
 /// Every cgroup that is there.
 pub(super) fn walk(mount: &Mount, inventory: &mut Inventory) {
@@ -58,7 +55,7 @@ pub(super) fn look(finished: &Finished, inventory: &Inventory, mount: &Arc<Mount
     for id in tell::concerned(finished, inventory) {
         let path = inventory.path(id).or_else(|| path_of(mount, id));
         let cgroup = path.as_deref().and_then(|path| still(mount, path, id));
-        let (pod, container) = path.as_deref().map(labels).unwrap_or_default();
+        let (pod, container) = path.as_deref().map(|path| labels(&Place::of(path))).unwrap_or_default();
         seen.cgroups.insert(id, SeenCgroup { path, gone: cgroup.is_none(), pod, container });
         open.extend(cgroup.map(|cgroup| (id, cgroup)));
     }
@@ -125,28 +122,6 @@ fn terms(text: &[u8]) -> Result<BTreeMap<String, Bytes>, Malformed> {
         Some((term.name().to_owned(), Bytes::new(value.parse().ok()?)))
     };
     Ok(text.split(|byte| *byte == b'\n').filter_map(line).collect())
-}
-
-/// The names of a cgroup's pod (with its namespace) and container, by what the kubelet calls their logs.
-fn labels(path: &Path) -> (Option<String>, Option<String>) {
-    let place = Place::of(path);
-    let names = |folder: &str| {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(LOGS_MAX);
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>()
-    };
-    let pod = place.pod.and_then(|uid| {
-        names(POD_LOGS).iter().find_map(|name| {
-            PodLogs::parse(name)
-                .filter(|log| log.uid == uid)
-                .map(|log| format!("{}/{}", log.namespace, log.pod))
-        })
-    });
-    let container = place.container.and_then(|id| {
-        names(CONTAINER_LOGS).iter().find_map(|name| {
-            ContainerLog::parse(name).filter(|log| log.id == id).map(|log| log.container.to_owned())
-        })
-    });
-    (pod, container)
 }
 
 /// Whether a process runs the same program as this one; `None` where it is gone.

@@ -12,11 +12,12 @@ use super::{
 };
 use crate::{
     cgroup::{CgroupError, Mount, shown},
+    clock::{boot_id, kernel_release, nanos, wall_us},
     probe::{Event, HookStatus, Kind, LimitKind, Need, Probe, ProbeError, ProbeOptions, Program},
-    store::{Bounds, StoreError, Writer},
+    store::{Bounds, Keeper, StoreError},
 };
 use enforcer_gate::Micros;
-use nix::time::{ClockId, clock_gettime};
+use nix::time::ClockId;
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
@@ -96,17 +97,15 @@ struct State {
     inventory: Inventory,
     writes: Writes,
     mount: Arc<Mount>,
-    writer: Writer,
+    keeper: Keeper,
     boot_id: String,
-    unstored: u64,
-    appended: bool,
 }
 
 impl Recorder {
     /// Loads the kernel programs, looks at all cgroups and opens the store.
     pub fn open(options: &RecorderOptions) -> Result<(Self, Stored), RecordError> {
         // First of all: where there is another recorder, it is left in peace.
-        let writer = Writer::open(&options.store, options.bounds)?;
+        let mut keeper = Keeper::open(&options.store, options.bounds)?;
         let mount = Arc::new(Mount::discover()?);
         let probe = Probe::load(&ProbeOptions {
             ring_bytes: options.ring_bytes,
@@ -123,26 +122,25 @@ impl Recorder {
             ));
         }
         let began = Began {
-            wall_us: nanos(ClockId::CLOCK_REALTIME) / 1000,
-            boot_id: read("/proc/sys/kernel/random/boot_id"),
-            kernel: read("/proc/sys/kernel/osrelease"),
+            wall_us: wall_us(),
+            boot_id: boot_id(),
+            kernel: kernel_release(),
             lost: probe.hooks().iter().filter_map(lost).collect(),
         };
         let mut inventory = Inventory::default();
         look::walk(&mount, &mut inventory);
-        let mut state = State {
+        let boot_id = began.boot_id.clone();
+        let began = Stored::Began(began);
+        keeper.keep(&began)?;
+        keeper.sync()?;
+        let state = State {
             assembler: Assembler::new(is_told(Need::OomEnd)),
             inventory,
             writes: Writes::new(options.writes.get().saturating_mul(1000)),
             mount,
-            writer,
-            boot_id: began.boot_id.clone(),
-            unstored: 0,
-            appended: false,
+            keeper,
+            boot_id,
         };
-        let began = Stored::Began(began);
-        state.append(&began)?;
-        state.writer.sync()?;
         Ok((Self { probe, state, lost: BTreeMap::new() }, began))
     }
 
@@ -176,7 +174,7 @@ impl Recorder {
         if let Some(finished) = self.state.assembler.flush() {
             self.state.finish(&finished, &mut each);
         }
-        self.state.sync();
+        let _ = self.state.keeper.sync();
         Ok(())
     }
 
@@ -201,20 +199,14 @@ impl Recorder {
             .filter(|(what, count)| **count > before(what))
             .map(|(what, count)| (what.clone(), count - before(what)))
             .collect();
-        if !new.is_empty() || self.state.unstored > 0 {
-            let unstored = std::mem::take(&mut self.state.unstored);
-            let note =
-                Stored::Lost(Lost { wall_us: nanos(ClockId::CLOCK_REALTIME) / 1000, dropped: new, unstored });
-            match self.state.append(&note) {
-                Ok(()) => {
-                    self.lost = lost;
-                    each(&note);
-                }
-                // There is no room for it either; it is told with the next one.
-                Err(_) => self.state.unstored = unstored,
+        if !new.is_empty() || self.state.keeper.unstored() > 0 {
+            let note = |unstored| Stored::Lost(Lost { wall_us: wall_us(), dropped: new, unstored });
+            if let Some(note) = self.state.keeper.note_lost(note) {
+                self.lost = lost;
+                each(&note);
             }
         }
-        self.state.sync();
+        let _ = self.state.keeper.sync();
         Ok(())
     }
 }
@@ -248,42 +240,12 @@ impl State {
         };
         let record =
             Stored::Oom(Box::new(tell::tell(finished, &self.inventory, &self.writes, &seen, &clock)));
-        if self.append(&record).is_err() {
-            self.unstored += 1;
-        }
+        // One that is not taken is counted, and told later.
+        let _ = self.keeper.keep(&record);
         each(&record);
-    }
-
-    fn append(&mut self, record: &Stored) -> Result<(), StoreError> {
-        let (kind, payload) = record.encode().map_err(|error| StoreError::Io {
-            path: STORE_DEFAULT.into(),
-            call: "encode a record for",
-            source: error.into(),
-        })?;
-        self.writer.append(kind, &payload)?;
-        self.appended = true;
-        Ok(())
-    }
-
-    /// A disk that does not take it now may do so next time; until then the kernel holds it.
-    fn sync(&mut self) {
-        if self.appended {
-            self.appended = self.writer.sync().is_err();
-        }
     }
 }
 
 fn lost(hook: &HookStatus) -> Option<String> {
     hook.lost.map(|lost| format!("{}: {lost}", hook.need))
-}
-
-fn read(path: &str) -> String {
-    std::fs::read_to_string(path).map(|text| shown(text.trim())).unwrap_or_default()
-}
-
-/// A clock in nanoseconds; 0 where the kernel has no such clock.
-fn nanos(clock: ClockId) -> u64 {
-    let Ok(time) = clock_gettime(clock) else { return 0 };
-    let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec()).unwrap_or(0))
 }

@@ -1,7 +1,7 @@
 //! Records as payloads of the store, and back. No I/O.
 
 use super::record::{Began, Lost, OomRecord};
-use crate::store::{Kind, PAYLOAD_BYTES_MAX, Record};
+use crate::store::{Kind, PAYLOAD_BYTES_MAX, Payload, Record};
 use serde::Serialize;
 
 /// [`OomRecord`] as JSON.
@@ -23,9 +23,8 @@ pub enum Stored {
     Lost(Lost),
 }
 
-impl Stored {
-    /// `Ok(None)` for a kind that is somebody else's.
-    pub fn decode(record: &Record) -> Result<Option<Self>, serde_json::Error> {
+impl Payload for Stored {
+    fn decode(record: &Record) -> Result<Option<Self>, serde_json::Error> {
         let payload = &record.payload;
         Ok(Some(match record.kind {
             KIND_OOM => Self::Oom(Box::new(serde_json::from_slice(payload)?)),
@@ -35,8 +34,7 @@ impl Stored {
         }))
     }
 
-    /// The kind, and the payload: one that the store takes.
-    pub fn encode(&self) -> Result<(Kind, Vec<u8>), serde_json::Error> {
+    fn encode(&self) -> Result<(Kind, Vec<u8>), serde_json::Error> {
         let (kind, payload) = match self {
             Self::Oom(record) => (KIND_OOM, serde_json::to_vec(record)?),
             Self::Began(began) => (KIND_BEGAN, serde_json::to_vec(began)?),

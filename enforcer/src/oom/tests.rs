@@ -6,7 +6,7 @@ use crate::{
         CgroupLife, LifeEvent, LimitKind, LimitValue, LimitWrite, OomConstraint, OomEnd, OomKill, OomOwner,
         Stat, Task, Text, WriteEnd,
     },
-    store::Record,
+    store::{Payload as _, Record},
 };
 use enforcer_gate::{Bytes, CgroupId, Limit, Micros};
 use tell::{Clock, Seen};

@@ -278,3 +278,60 @@ proptest! {
         prop_assert!(numbers.len() >= 3);
     }
 }
+
+#[test]
+fn a_writer_whose_folder_was_removed_says_so() {
+    let outer = folder();
+    let folder = outer.path().join("store");
+    let mut writer = Writer::open(&folder, SMALL).unwrap();
+    append(&mut writer, 1);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let error = writer.append(Kind(7), b"").unwrap_err();
+    assert!(error.to_string().ends_with("it was removed"), "{error}");
+    // Whoever makes it anew has it alone.
+    append(&mut Writer::open(&folder, SMALL).unwrap(), 1);
+    assert!(writer.append(Kind(7), b"").is_err());
+    assert_eq!(read(&folder).0, [1]);
+}
+
+#[test]
+fn a_segment_that_was_removed_is_not_written_on() {
+    let folder = folder();
+    let mut writer = Writer::open(folder.path(), SMALL).unwrap();
+    append(&mut writer, 2);
+    std::fs::remove_file(newest(folder.path())).unwrap();
+    append(&mut writer, 2);
+    assert_eq!(read(folder.path()).0, [3, 4]);
+}
+
+/// As many bytes.
+struct Long(usize);
+
+impl Payload for Long {
+    fn decode(record: &Record) -> Result<Option<Self>, serde_json::Error> {
+        Ok(Some(Self(record.payload.len())))
+    }
+
+    fn encode(&self) -> Result<(Kind, Vec<u8>), serde_json::Error> {
+        Ok((Kind(7), vec![0; self.0]))
+    }
+}
+
+#[test]
+fn what_is_not_taken_is_counted_until_it_is_told() {
+    let folder = folder();
+    let mut keeper = Keeper::open(folder.path(), Bounds::default()).unwrap();
+    keeper.keep(&Long(1)).unwrap();
+    for _ in 0..2 {
+        assert!(keeper.keep(&Long(PAYLOAD_BYTES_MAX + 1)).is_err());
+    }
+    assert!(keeper.note_lost(|_| Long(PAYLOAD_BYTES_MAX + 1)).is_none());
+    assert_eq!(keeper.unstored(), 2, "it is not told yet");
+    let note = keeper.note_lost(|unstored| Long(usize::try_from(unstored).unwrap()));
+    assert_eq!((note.map(|note| note.0), keeper.unstored()), (Some(2), 0));
+    keeper.sync().unwrap();
+    let mut reader = Reader::open(folder.path()).unwrap();
+    for length in [1, 2] {
+        assert_eq!(reader.next_record().unwrap().map(|record| record.payload.len()), Some(length));
+    }
+}

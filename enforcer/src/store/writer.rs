@@ -18,8 +18,8 @@ use nix::{
 };
 use std::{
     fs::{File, OpenOptions},
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
+    io::{self, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -40,6 +40,11 @@ impl Default for Bounds {
 }
 
 impl Bounds {
+    /// So much in all, in segments of the usual size or a quarter of that.
+    pub fn within(total_bytes: u64) -> Self {
+        Self { segment_bytes: Self::default().segment_bytes.min(total_bytes / 4), total_bytes }
+    }
+
     fn check(&self) -> Result<(), StoreError> {
         let refused = |why| Err(StoreError::Bounds { why });
         if self.segment_bytes == 0 {
@@ -65,7 +70,7 @@ pub struct Writer {
     /// The number of the next record.
     next: u64,
     buffer: Vec<u8>,
-    _lock: Flock<File>,
+    lock: Flock<File>,
 }
 
 #[derive(Debug)]
@@ -99,7 +104,7 @@ impl Writer {
             segment,
             next: first_free.max(reader.first_of_open().unwrap_or(0)),
             buffer: Vec::new(),
-            _lock: lock,
+            lock,
         };
         if let Some((number, length)) = clean
             && number == segment
@@ -113,7 +118,7 @@ impl Writer {
     }
 
     /// Appends a record and says its number. Where the disk is full, the oldest segments make room. After an
-    /// error the store is as it was before.
+    /// error the store is as it was before. Fails where the folder, or the lock in it, was removed.
     pub fn append(&mut self, kind: Kind, payload: &[u8]) -> Result<u64, StoreError> {
         loop {
             match self.append_once(kind, payload) {
@@ -124,6 +129,13 @@ impl Writer {
     }
 
     fn append_once(&mut self, kind: Kind, payload: &[u8]) -> Result<u64, StoreError> {
+        if is_removed(&self.lock) {
+            // It may have another writer by now.
+            return Err(StoreError::io(&self.folder, "write to")(io::Error::other("it was removed")));
+        }
+        if self.open.as_ref().is_some_and(|open| is_removed(&open.file)) {
+            self.open = None;
+        }
         if self.open.as_ref().is_some_and(|open| open.length >= self.bounds.segment_bytes) {
             self.sync()?;
             self.open = None;
@@ -224,6 +236,11 @@ impl Writer {
         std::fs::remove_file(&path).map_err(StoreError::io(path, "remove"))?;
         Ok(true)
     }
+}
+
+/// Whether nobody will find the file any more.
+fn is_removed(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
 }
 
 fn write_head(path: &Path, header: &Header) -> Result<File, StoreError> {

@@ -6,6 +6,7 @@
 mod actuate;
 mod cgroup;
 mod cli;
+mod disk;
 mod drift;
 mod guard;
 mod guest;

@@ -3,11 +3,12 @@
 use super::{Options, line};
 use crate::cgroup::{Cgroup, Mount};
 use crate::cli::{Exit, Failure, failure, json, output, screen::Screen, stop::end_at_once};
+use crate::clock::nanos;
 use crate::drift::{About, Drift, Expected, Outcome, Watch, accepted, mend, parse, who};
 use crate::node::Need as NodeNeed;
 use crate::probe::{Event, Kind, LimitKind, LimitWrite, Need, Probe, ProbeError, ProbeOptions};
 use enforcer_gate::CgroupId;
-use nix::time::{ClockId, clock_gettime};
+use nix::time::ClockId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -257,11 +258,4 @@ fn about(write: &LimitWrite, mount: &Mount, cgroups: &[Cgroup], options: &Option
         expected: expected.filter(|_| cgroups.iter().any(is_named)),
         cgroup,
     })
-}
-
-/// A clock in nanoseconds; 0 where the kernel has no such clock.
-fn nanos(clock: ClockId) -> u64 {
-    let Ok(time) = clock_gettime(clock) else { return 0 };
-    let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec()).unwrap_or(0))
 }

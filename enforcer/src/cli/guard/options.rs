@@ -1,6 +1,7 @@
 //! What can be said to `enforcer guard`.
 
 use crate::cli::options::{self, Json};
+use crate::guard::log::STORE_DEFAULT;
 use crate::guard::{Cover, FILES, GuardMode};
 use crate::probe::LimitKind;
 use crate::quantity::parse_bytes;
@@ -16,7 +17,7 @@ const MARGIN_MIN: Bytes = Bytes::from_mib(1);
 /// Runs until Ctrl-C, and prints a line for each write that it judged as more than plainly safe. A write that would
 /// take memory.max below usage plus the margin fails with EBUSY in the mode enforce; in the mode audit it goes through
 /// and is told. What lives on when this process ends is nothing: the kernel lets every write through again. A
-/// shrink by enforcer itself takes a lease and passes.
+/// shrink by enforcer itself takes a lease and passes. What it told is kept: enforcer guard log shows it.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(in crate::cli) struct Options {
@@ -33,6 +34,7 @@ pub(super) enum Action {
     ///
     /// Exit code 0 where one is armed, 1 where none is.
     Status(Json),
+    Log(super::log::Options),
 }
 
 /// How to stand guard.
@@ -55,7 +57,23 @@ pub(super) struct Stand {
     #[arg(long, value_name = "FILE", value_delimiter = ',', default_value = "memory.max", value_parser = file)]
     pub(super) files: Vec<LimitKind>,
     #[command(flatten)]
+    pub(super) keep: Keep,
+    #[command(flatten)]
     pub(super) json: Json,
+}
+
+/// Whether and where verdicts are kept.
+#[derive(Debug, Args)]
+pub(super) struct Keep {
+    /// Where the verdicts are kept
+    #[arg(long, value_name = "DIR", default_value = STORE_DEFAULT)]
+    pub(super) store: PathBuf,
+    /// The most that all kept verdicts may take; the oldest go first
+    #[arg(long, value_name = "SIZE", default_value = "64Mi", value_parser = options::target)]
+    pub(super) store_max: Bytes,
+    /// Keep no verdicts
+    #[arg(long, conflicts_with_all = ["store", "store_max"])]
+    pub(super) no_store: bool,
 }
 
 impl Stand {
@@ -127,5 +145,16 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         assert!(matches!(parsed("guard status").unwrap().action, Some(Action::Status(_))));
+        assert!(matches!(parsed("guard log --denied").unwrap().action, Some(Action::Log(_))));
+    }
+
+    #[test]
+    fn verdicts_are_kept_unless_told_otherwise() {
+        let keep = parsed("guard /a").unwrap().stand.keep;
+        assert_eq!((keep.store.to_str(), keep.no_store), (Some(STORE_DEFAULT), false));
+        assert_eq!(keep.store_max, Bytes::from_mib(64));
+        assert!(parsed("guard --no-store /a").unwrap().stand.keep.no_store);
+        let error = parsed("guard --no-store --store /b /a").expect_err("it is one or the other");
+        assert!(error.contains("--no-store"), "{error}");
     }
 }

@@ -1,8 +1,8 @@
 //! `enforcer guard status`: the guards of this node, as the kernel shows them.
 
-use super::line::path;
 use crate::cgroup::Mount;
 use crate::cli::{Exit, Failure, failure, json, print};
+use crate::guard::log::cgroup_name;
 use crate::guard::{Count, Cover, Found, GuardError, Held};
 use crate::node::Need;
 use enforcer_gate::{Bytes, CgroupId, Micros};
@@ -83,7 +83,7 @@ fn gather(mount: &Mount) -> Result<Report, GuardError> {
 
 fn one(mount: &Mount, found: &Found) -> Result<OneGuard, GuardError> {
     let guarded = |(id, cover): &(CgroupId, Cover)| Guarded {
-        cgroup: path(mount, Some(*id)),
+        cgroup: cgroup_name(mount, Some(*id)),
         cgroup_id: id.get(),
         mode: cover.mode.name(),
         files: cover.files.iter().map(|file| file.name()).collect(),
@@ -92,7 +92,7 @@ fn one(mount: &Mount, found: &Found) -> Result<OneGuard, GuardError> {
         below: cover.below,
     };
     let lease = |held: &Held| Lease {
-        cgroup: path(mount, Some(held.cgroup)),
+        cgroup: cgroup_name(mount, Some(held.cgroup)),
         cgroup_id: held.cgroup.get(),
         file: held.file.name(),
         minimum: held.minimum,

@@ -1,7 +1,10 @@
 //! Which records are wanted. No I/O.
 
 use super::ListOptions;
-use crate::oom::{CgroupName, OomRecord, Stored};
+use crate::{
+    cli::records::is_below,
+    oom::{CgroupName, OomRecord, Stored},
+};
 
 /// What the user asked for.
 pub(super) struct Filter<'a> {
@@ -11,9 +14,8 @@ pub(super) struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// `now_us`: microseconds since 1970.
-    pub(super) fn new(options: &'a ListOptions, now_us: u64) -> Self {
-        Self { options, from_us: options.since.map_or(0, |since| now_us.saturating_sub(since.get())) }
+    pub(super) fn new(options: &'a ListOptions) -> Self {
+        Self { options, from_us: options.show.since_us() }
     }
 
     /// Whether a record is wanted. That something was lost is always worth knowing.
@@ -27,7 +29,9 @@ impl<'a> Filter<'a> {
 
     fn concerns(&self, record: &OomRecord) -> bool {
         let ListOptions { cgroup, pod, victim, .. } = self.options;
-        let in_it = |wanted: &String| places(record).any(|place| is_below(place, wanted));
+        let in_it = |wanted: &String| {
+            places(record).any(|place| place.path.as_deref().is_some_and(|path| is_below(path, wanted)))
+        };
         let of_pod = |wanted: &String| places(record).any(|place| is_of_pod(place, wanted));
         let killed = |wanted: &String| {
             record.victims.iter().any(|victim| {
@@ -44,12 +48,6 @@ impl<'a> Filter<'a> {
 fn places(record: &OomRecord) -> impl Iterator<Item = &CgroupName> {
     let victims = record.victims.iter().filter_map(|victim| victim.task.cgroup);
     record.owner_id().into_iter().chain(victims).filter_map(|id| record.cgroup(id))
-}
-
-fn is_below(place: &CgroupName, wanted: &str) -> bool {
-    let wanted = wanted.strip_prefix("/sys/fs/cgroup").unwrap_or(wanted).trim_matches('/');
-    let rest = place.path.as_deref().and_then(|path| path.strip_prefix(wanted));
-    rest.is_some_and(|rest| wanted.is_empty() || rest.is_empty() || rest.starts_with('/'))
 }
 
 fn is_of_pod(place: &CgroupName, wanted: &str) -> bool {
@@ -74,21 +72,6 @@ mod tests {
             gone: false,
             pod: Some("prod/web-0".into()),
             container: None,
-        }
-    }
-
-    #[test]
-    fn a_cgroup_and_what_is_below_it() {
-        let place = named("kubepods/pod1-2/x");
-        for (wanted, expected) in [
-            ("kubepods", true),
-            ("/kubepods/", true),
-            ("/sys/fs/cgroup/kubepods/pod1-2/x", true),
-            ("/", true),
-            ("kubepods/pod1", false),
-            ("pod1-2", false),
-        ] {
-            assert_eq!(is_below(&place, wanted), expected, "{wanted}");
         }
     }
 

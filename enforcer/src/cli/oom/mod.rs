@@ -5,10 +5,9 @@ mod list;
 mod record;
 mod show;
 
-use super::{Exit, Failure, options};
+use super::{Exit, Failure, records::ShowOptions};
 use crate::oom::STORE_DEFAULT;
 use clap::{Args, Subcommand};
-use enforcer_gate::Micros;
 use std::path::PathBuf;
 
 /// Shows the OOM kills that enforcer oom record has recorded
@@ -42,15 +41,8 @@ struct Store {
 struct ListOptions {
     #[command(flatten)]
     store: Store,
-    /// Print JSON: one object a line, and errors as JSON on standard error
-    #[arg(long)]
-    json: bool,
-    /// Go on with new ones as they are recorded
-    #[arg(long)]
-    follow: bool,
-    /// Only those of the last TIME, such as 10m
-    #[arg(long, value_name = "TIME", value_parser = options::span)]
-    since: Option<Micros>,
+    #[command(flatten)]
+    show: ShowOptions,
     /// Only those that hit a limit of, or killed in, this cgroup or one below it
     #[arg(long, value_name = "PATH")]
     cgroup: Option<String>,

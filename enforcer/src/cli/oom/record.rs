@@ -43,10 +43,9 @@ pub(super) struct Options {
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let folder = &options.store.store;
     failure::require(WHAT, folder, &[Need::Root, Need::CgroupV2Memory])?;
-    let total_bytes = options.store_max.get();
     let recorder_options = RecorderOptions {
         store: folder.clone(),
-        bounds: Bounds { segment_bytes: Bounds::default().segment_bytes.min(total_bytes / 4), total_bytes },
+        bounds: Bounds::within(options.store_max.get()),
         writes: options.writes,
         ring_bytes: u32::try_from(options.ring.get()).unwrap_or(u32::MAX),
         ..RecorderOptions::default()

@@ -1,7 +1,7 @@
 //! Records as rows and as log lines. No I/O. Names in records are escaped already.
 
 use crate::{
-    cli::json,
+    cli::{json, records::named},
     names::Place,
     oom::{Began, CgroupName, Lost, OomRecord, Owner, Stored},
     utc::utc,
@@ -11,11 +11,6 @@ use std::fmt::Write as _;
 
 /// Columns of a row.
 pub(super) const COLUMNS: usize = 6;
-
-/// What stands above the rows.
-pub(super) fn head() -> [String; COLUMNS] {
-    ["TIME", "VICTIM", "RSS", "LIMIT OF", "LIMIT", "WHAT TO DO"].map(String::from)
-}
 
 /// One row; `None` for what is only of interest to scripts.
 pub(super) fn row(stored: &Stored) -> Option<[String; COLUMNS]> {
@@ -141,15 +136,9 @@ fn owner_text(record: &OomRecord) -> String {
 
 fn cgroup_text(id: CgroupId, cgroup: Option<&CgroupName>) -> String {
     let Some(cgroup) = cgroup else { return format!("cgroup {id}", id = id.get()) };
-    match (&cgroup.place, &cgroup.path) {
-        (Some(place), _) if place.container.is_some() || place.pod.is_some() => {
-            let names = [&cgroup.container, &cgroup.pod].into_iter().flatten();
-            let names: Vec<&str> = names.map(String::as_str).collect();
-            if names.is_empty() { place.to_string() } else { format!("{place} ({})", names.join(" of ")) }
-        }
-        (_, Some(path)) => path.clone(),
-        (_, None) => format!("cgroup {}", id.get()),
-    }
+    named(cgroup.place.as_ref(), cgroup.container.as_deref(), cgroup.pod.as_deref())
+        .or_else(|| cgroup.path.clone())
+        .unwrap_or_else(|| format!("cgroup {}", id.get()))
 }
 
 fn victim_place(record: &OomRecord) -> Option<&Place> {

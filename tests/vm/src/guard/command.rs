@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 pub(super) const ENFORCER: &str = "/bin/enforcer";
 
 /// `enforcer guard` in a process of its own.
-struct Standing {
-    child: Child,
+pub(super) struct Standing {
+    pub(super) child: Child,
     lines: BufReader<ChildStdout>,
     first: String,
 }
 
 impl Standing {
     /// Starts it and waits until it is armed.
-    fn start<I: IntoIterator<Item: AsRef<OsStr>>>(args: I) -> Self {
+    pub(super) fn start<I: IntoIterator<Item: AsRef<OsStr>>>(args: I) -> Self {
         let mut child = Command::new(ENFORCER)
             .arg("guard")
             .args(args)
@@ -45,18 +45,18 @@ impl Standing {
         line
     }
 
-    fn json(&mut self) -> Value {
+    pub(super) fn json(&mut self) -> Value {
         let line = self.line();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id"));
         kill(pid, signal).expect("send a signal");
     }
 
     /// Waits for its end; what it still said, and its exit code.
-    fn end(mut self) -> (String, Option<i32>) {
+    pub(super) fn end(mut self) -> (String, Option<i32>) {
         let mut rest = String::new();
         while self.lines.read_line(&mut rest).expect("read a line") > 0 {}
         (rest, self.child.wait().expect("wait for it").code())

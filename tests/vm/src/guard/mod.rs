@@ -3,6 +3,7 @@
 mod command;
 mod lacks;
 mod leases;
+mod log;
 mod queued;
 mod routes;
 mod values;
@@ -85,6 +86,11 @@ pub(crate) fn cases() -> Vec<Case> {
         full("guard::stopped_it_is_in_nobodys_way", command::stopped),
         full("guard::unread_it_stays_armed_and_can_be_ended", command::unread),
         full("guard::ancestors_that_are_not_guarded_are_named", command::unguarded_above),
+        smoke("guard::log_holds_what_a_killed_guard_told", log::killed),
+        full("guard::log_shows_what_is_asked_for", log::filters),
+        full("guard::log_has_one_writer", log::one_writer),
+        full("guard::log_on_a_full_disk_counts_what_it_lacks", log::full_disk),
+        full("guard::log_that_was_removed_disarms_nobody", log::removed),
         smoke("guard::status_shows_what_the_kernel_holds", command::shown),
         smoke("guard::an_own_shrink_takes_a_lease", command::own_shrink),
         full("guard::what_can_not_be_guarded_is_named", lacks::wrong),

@@ -1,9 +1,9 @@
 //! What can be lost, and that it is counted.
 
 use super::rig::{ENFORCER, Recording, fall, limited, number, ooms, store, stored, text, victims};
+use crate::disk::Disk;
 use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::{PROGRAM, Workload};
-use nix::mount::{MsFlags, mount, umount};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -88,37 +88,9 @@ pub(super) fn killed() {
     }
 }
 
-/// A tmpfs of its own, gone when it is dropped.
-struct Disk(tempfile::TempDir);
-
-impl Disk {
-    fn of(kib: u64) -> Self {
-        let folder = store();
-        let options = format!("size={kib}k,mode=700");
-        mount(Some("tmpfs"), folder.path(), Some("tmpfs"), MsFlags::empty(), Some(options.as_str()))
-            .expect("mount a tmpfs");
-        Self(folder)
-    }
-
-    /// Fills it up to so many bytes with a file.
-    fn leave(&self, bytes: u64) -> std::path::PathBuf {
-        let free = nix::sys::statvfs::statvfs(self.0.path()).expect("statvfs");
-        let size = free.blocks_available() * free.fragment_size() - bytes;
-        let path = self.0.path().join("filler");
-        std::fs::write(&path, vec![1; usize::try_from(size).expect("fits")]).expect("fill the disk");
-        path
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = umount(self.0.path());
-    }
-}
-
 pub(super) fn full_disk() {
     let disk = Disk::of(1024);
-    let store = disk.0.path().join("store");
+    let store = disk.path().join("store");
     let recording = Recording::start(&store);
     let cgroup = limited("full", "8M");
     let filler = disk.leave(16 << 10);
@@ -137,7 +109,7 @@ pub(super) fn full_disk() {
 
 pub(super) fn full_disk_makes_room() {
     let disk = Disk::of(1024);
-    let store = disk.0.path().join("store");
+    let store = disk.path().join("store");
     let recording = Recording::with(&store, &["--store-max", "400Ki"]);
     let cgroup = limited("room", "8M");
     disk.leave(160 << 10);
