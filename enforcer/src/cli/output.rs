@@ -39,8 +39,15 @@ pub(super) fn taken(written: io::Result<()>) -> Result<bool, Failure> {
 /// Says that the kernel programs are being loaded, which takes its time on a slow node.
 pub(super) fn loading(as_json: bool) {
     if !as_json {
-        // Where standard error is closed nobody wants to know.
-        let _ = io::stderr().write_all(LOADING.as_bytes());
+        aside(LOADING);
+    }
+}
+
+/// Says something on standard error without waiting for whoever reads: it is left out where that is closed, or
+/// where nobody takes what is there already. A pipe takes no more than 4096 bytes at once: longer text may wait.
+pub(super) fn aside(text: &str) {
+    if stderr_has_room() {
+        let _ = io::stderr().write_all(text.as_bytes());
     }
 }
 

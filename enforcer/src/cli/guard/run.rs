@@ -13,7 +13,6 @@ use crate::guard::GuardError;
 use crate::guard::log::Log;
 use crate::node::Need;
 use crate::store::Bounds;
-use std::io::Write as _;
 use std::path::Path;
 
 const WHAT: &str = "can't guard";
@@ -43,12 +42,10 @@ fn stand(options: &Stand) -> Result<Exit, Failure> {
     let above = unguarded_above(&posts).map_err(|error| Failure::cgroup(WHAT, first, &error))?;
     let log = open(&options.keep)?;
     if !above.is_empty() && !options.json.json {
-        // Where standard error is closed nobody wants to know.
-        let _ = writeln!(
-            std::io::stderr(),
-            "warning: not guarded: {}; a lower limit there kills inside all the same: name what may be lowered",
+        output::aside(&format!(
+            "warning: not guarded: {}; a lower limit there kills inside all the same: name what may be lowered\n",
             above.join(", ")
-        );
+        ));
     }
     // The beat must not wait for whoever reads.
     let screen = output::screen(options.json.json)

@@ -96,6 +96,9 @@ impl Watch<'_> {
             }
         };
         guard.disarm()?;
+        if let Some(log) = &mut self.log {
+            log.hurry();
+        }
         // What was judged until then is told.
         while let Some(judged) = guard.try_next() {
             let line = self.keep(&judged?);

@@ -28,6 +28,8 @@ pub struct Log {
     waiting: u64,
     /// They were waited for in vain, and are not waited for until all are done.
     behind: bool,
+    /// No wait goes on beyond this.
+    hurry: Option<Instant>,
     /// Records that had no room in the queue.
     unqueued: u64,
     /// Records that were not kept: those, and what the store did not take.
@@ -77,6 +79,7 @@ impl Log {
             done,
             waiting: 0,
             behind: false,
+            hurry: None,
             unqueued: 0,
             not_kept: 0,
             failing: false,
@@ -117,6 +120,11 @@ impl Log {
         self.settle(Duration::ZERO);
     }
 
+    /// The guard is about to end: from here on it waits for a second in all, however many records are left.
+    pub fn hurry(&mut self) {
+        self.hurry = Some(Instant::now() + GRACE);
+    }
+
     /// What is worth telling since this was last asked.
     pub fn news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
@@ -130,6 +138,7 @@ impl Log {
             why: crate::cgroup::printable(why),
         }));
         self.beat(dropped);
+        self.hurry = None;
         self.settle(GRACE);
         // The last of those is the beat.
         self.not_kept.saturating_add(self.waiting.saturating_sub(1))
@@ -138,6 +147,7 @@ impl Log {
     /// Takes what is done, until nothing is left to do or the time is up.
     fn settle(&mut self, patience: Duration) {
         let until = Instant::now() + patience;
+        let until = self.hurry.map_or(until, |hurry| hurry.min(until));
         while self.waiting > 0 {
             let Ok(done) = self.done.recv_timeout(until.saturating_duration_since(Instant::now())) else {
                 return;
