@@ -7,7 +7,10 @@ use super::{
 use nix::{
     errno::Errno,
     fcntl::{FallocateFlags, Flock, FlockArg, fallocate},
-    sys::uio::pwrite,
+    sys::{
+        stat::{fstat, lstat},
+        uio::pwrite,
+    },
     unistd::fdatasync,
 };
 use std::{
@@ -90,7 +93,10 @@ impl Journal {
     /// Adds a record; with `durable`, it is on disk when this returns.
     pub(super) fn append(&mut self, record: Record, durable: bool) -> Result<(), ActuateError> {
         let kept_free = match record {
-            Record::Intent { .. } => RECORDS_FOR_THE_END,
+            Record::Intent { .. } => {
+                self.check_findable()?;
+                RECORDS_FOR_THE_END
+            }
             Record::Settled { .. } | Record::Finished => 0,
         };
         if self.next as usize + kept_free >= RECORD_COUNT_MAX {
@@ -108,6 +114,17 @@ impl Journal {
         }
         self.next += 1;
         Ok(())
+    }
+
+    /// Fails where the file has lost its name (somebody removed it, or the folder): it still takes every write, and
+    /// nobody would find it after a kill.
+    fn check_findable(&self) -> Result<(), ActuateError> {
+        let own = fstat(&*self.file).map_err(|errno| ActuateError::state(&self.path, "look at", errno))?;
+        match lstat(&self.path) {
+            Ok(named) if (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino) => Ok(()),
+            Ok(_) => Err(ActuateError::state(&self.path, "find", Errno::ESTALE)),
+            Err(errno) => Err(ActuateError::state(&self.path, "find", errno)),
+        }
     }
 
     /// Says that the work is over and takes the file away.

@@ -18,7 +18,7 @@ use nix::{
 };
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Write as _},
+    io::Write as _,
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
@@ -118,7 +118,7 @@ impl Writer {
     }
 
     /// Appends a record and says its number. Where the disk is full, the oldest segments make room. After an
-    /// error the store is as it was before. Fails where the folder, or the lock in it, was removed.
+    /// error the store is as it was before. A folder that was removed is made anew.
     pub fn append(&mut self, kind: Kind, payload: &[u8]) -> Result<u64, StoreError> {
         loop {
             match self.append_once(kind, payload) {
@@ -129,13 +129,7 @@ impl Writer {
     }
 
     fn append_once(&mut self, kind: Kind, payload: &[u8]) -> Result<u64, StoreError> {
-        if is_removed(&self.lock) {
-            // It may have another writer by now.
-            return Err(StoreError::io(&self.folder, "write to")(io::Error::other("it was removed")));
-        }
-        if self.open.as_ref().is_some_and(|open| is_removed(&open.file)) {
-            self.open = None;
-        }
+        self.keep_names()?;
         if self.open.as_ref().is_some_and(|open| open.length >= self.bounds.segment_bytes) {
             self.sync()?;
             self.open = None;
@@ -159,6 +153,20 @@ impl Writer {
         open.length += self.buffer.len() as u64;
         self.next = number.saturating_add(1);
         Ok(number)
+    }
+
+    /// What was removed under this writer takes every write, and nobody can read it: a folder is taken up anew (or made),
+    /// and a segment followed by another one.
+    fn keep_names(&mut self) -> Result<(), StoreError> {
+        if !is_named(&self.folder.join("lock"), &self.lock) {
+            let next = self.next;
+            let fresh = Self::open(&self.folder, self.bounds)?;
+            *self = Self { next: next.max(fresh.next), ..fresh };
+        }
+        if self.open.as_ref().is_some_and(|open| !is_named(&open.path, &open.file)) {
+            self.open = None;
+        }
+        Ok(())
     }
 
     /// The number that the next record gets.
@@ -238,11 +246,6 @@ impl Writer {
     }
 }
 
-/// Whether nobody will find the file any more.
-fn is_removed(file: &File) -> bool {
-    file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
-}
-
 fn write_head(path: &Path, header: &Header) -> Result<File, StoreError> {
     let file = OpenOptions::new()
         .append(true)
@@ -254,6 +257,12 @@ fn write_head(path: &Path, header: &Header) -> Result<File, StoreError> {
     file.write_all(&header.encode()).map_err(StoreError::io(path, "write"))?;
     file.sync_all().map_err(StoreError::io(path, "sync"))?;
     Ok(file)
+}
+
+/// Whether the path still leads to the file.
+fn is_named(path: &Path, file: &File) -> bool {
+    let (named, own) = (std::fs::symlink_metadata(path), file.metadata());
+    matches!((named, own), (Ok(named), Ok(own)) if (named.dev(), named.ino()) == (own.dev(), own.ino()))
 }
 
 fn lock(folder: &Path) -> Result<Flock<File>, StoreError> {

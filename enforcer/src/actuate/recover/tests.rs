@@ -186,3 +186,24 @@ fn however_many_there_are_all_are_settled_in_the_end() {
     assert!(rest.iter().all(|run| !matches!(run, RecoveredRun::Failed(_))));
     assert_eq!((killed.max().as_str(), killed.journal_count()), ("8192\n", 0));
 }
+
+/// Whoever removes the state directory under a run takes the way back with it, so nothing more is lowered.
+#[test]
+fn a_journal_that_lost_its_name_takes_no_intent_and_still_ends() {
+    let take_away: [fn(&Path); 2] = [
+        |path| std::fs::remove_file(path).unwrap(),
+        |path| {
+            std::fs::rename(path, path.with_extension("away")).unwrap();
+            std::fs::write(path, "another").unwrap();
+        },
+    ];
+    for take_away in take_away {
+        let killed = Killed::run(boot_id().unwrap(), &[]);
+        let mut journal = killed.journal(boot_id().unwrap(), &[intent(FOUND, OURS)]);
+        take_away(journal.path());
+        let error = journal.append(intent(OURS, Limit::Bytes(Bytes::new(2048))), true).unwrap_err();
+        assert!(error.to_string().contains("find"), "{error}");
+        journal.append(Record::Settled { file: LimitFile::Max, left: FOUND }, false).unwrap();
+        journal.close().unwrap();
+    }
+}
