@@ -4,6 +4,7 @@ mod adversary;
 mod clock;
 mod cold;
 mod cost;
+mod guard;
 mod instance;
 mod oom;
 mod restore;
@@ -26,6 +27,8 @@ enum Bench {
     Oom(oom::Options),
     /// What the kernel programs cost.
     Cost(cost::Options),
+    /// What gets past the guard while it looks, and what it and the drift sentinel cost.
+    Guard(guard::Options),
 }
 
 /// Writes a result for `cargo xtask bench` to collect: one line on standard output.
@@ -47,6 +50,7 @@ fn main() -> Result<()> {
             Bench::Restore(options) => restore::run(options).await,
             Bench::Oom(options) => oom::run(&options),
             Bench::Cost(options) => cost::run(&options),
+            Bench::Guard(options) => guard::run(options).await,
         }
     })
 }

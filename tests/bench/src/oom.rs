@@ -1,5 +1,6 @@
 //! From an OOM kill to somebody knowing of it: the kernel programs, inotify on `memory.events`, the kernel log.
 
+mod recorder;
 mod watchers;
 
 use crate::stats::Spread;
@@ -9,6 +10,7 @@ use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use watchers::{Seen, Way};
@@ -31,6 +33,9 @@ pub(crate) struct Options {
     /// Do not read the ring buffer until all kills are done, so that it overflows where it is too small.
     #[arg(long)]
     late: bool,
+    /// A directory on a disk file system, for the recorder's store.
+    #[arg(long, default_value = "/data")]
+    dir: PathBuf,
     /// The workload program.
     #[arg(long, default_value = "/bin/enforcer-workload")]
     workload: String,
@@ -43,6 +48,8 @@ struct Report {
     /// Kills of the latency run that a way never told apart from others.
     coalesced: BTreeMap<&'static str, usize>,
     counted: Counted,
+    /// The same through the recorder and its store.
+    recorded: Counted,
 }
 
 #[derive(Debug, Serialize)]
@@ -60,6 +67,7 @@ struct Counted {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let latency = latency(options)?;
     let counted = count(options)?;
+    let recorded = recorder::count(options)?;
     println!(
         "{:<14} {:>6} {:>10} {:>10} {:>10} {:>10}",
         "way", "kills", "median us", "p95 us", "max us", "coalesced"
@@ -71,15 +79,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             spread.n, spread.median, spread.p95, spread.max
         );
     }
-    println!(
-        "{} processes died of SIGKILL, memory.events.local says {}, {} records arrived, {} were dropped and counted",
-        counted.died, counted.oom_kill, counted.records, counted.dropped
-    );
-    ensure!(
-        counted.records + counted.dropped == counted.oom_kill,
-        "records and drops don't add up to the kills"
-    );
-    let report = Report { latency_us: latency.0, coalesced: latency.1, counted };
+    for (what, Counted { died, oom_kill, records, dropped }) in
+        [("by the ring", &counted), ("by the recorder's store", &recorded)]
+    {
+        println!(
+            "{what}: {died} processes died of SIGKILL, memory.events.local says {oom_kill}, {records} records, \
+             {dropped} dropped and counted",
+        );
+        ensure!(records + dropped == *oom_kill, "records and drops don't add up to the kills");
+    }
+    let report = Report { latency_us: latency.0, coalesced: latency.1, counted, recorded };
     crate::write_json("oom", &report)
 }
 
