@@ -22,5 +22,6 @@ pub mod probe;
 pub mod quantity;
 pub mod shrink;
 pub mod store;
+pub mod systemd;
 pub mod trace;
 mod utc;

@@ -6,6 +6,7 @@
 mod actuate;
 mod cgroup;
 mod cli;
+mod debian;
 mod disk;
 mod drift;
 mod guard;

@@ -1,5 +1,6 @@
 //! `enforcer guard`: the kernel refuses unsafe limits, whoever writes them.
 
+mod held;
 mod line;
 mod log;
 mod options;

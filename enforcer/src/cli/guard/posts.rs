@@ -15,6 +15,8 @@ pub(super) struct Post {
     pub(super) own: bool,
     /// What is below it is guarded.
     pub(super) below: bool,
+    /// It was removed, and nothing is at its path yet.
+    pub(super) gone: bool,
 }
 
 /// The cgroups that were named, each once.
@@ -28,7 +30,7 @@ pub(super) fn posts(what: &str, options: &Stand) -> Result<Vec<Post>, Failure> {
         }
         match posts.iter_mut().find(|post| post.cgroup.id() == cgroup.id()) {
             Some(post) => (post.own, post.below) = (post.own || own, post.below || !own),
-            None => posts.push(Post { cgroup, own, below: !own }),
+            None => posts.push(Post { cgroup, own, below: !own, gone: false }),
         }
     }
     Ok(posts)

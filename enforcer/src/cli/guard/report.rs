@@ -26,6 +26,12 @@ struct Gone {
 }
 
 #[derive(Serialize)]
+struct Back {
+    back: String,
+    cgroup_id: u64,
+}
+
+#[derive(Serialize)]
 struct Dropped {
     dropped: u64,
 }
@@ -70,6 +76,12 @@ pub(super) fn armed(options: &Stand, posts: &[Post], unguarded_above: Vec<String
         report.files.join(", "),
         report.margin,
     )
+}
+
+/// A cgroup that was made where another was is guarded.
+pub(super) fn back(cgroup: &Cgroup, as_json: bool) -> String {
+    let back = shown(cgroup.path());
+    if as_json { json::line(&Back { back, cgroup_id: cgroup.id().get() }) } else { format!("back: {back}\n") }
 }
 
 /// A cgroup is guarded no longer.

@@ -1,10 +1,11 @@
 //! The loop: tells and keeps what the guard says, and keeps the guard alive.
 
+use super::held::Keeper;
 use super::line::line;
 use super::options::Stand;
 use super::posts::{Post, standing, to_look_at};
 use super::report;
-use crate::cgroup::Mount;
+use crate::cgroup::{Cgroup, Mount};
 use crate::cli::{failure, output, screen::Screen};
 use crate::guard::log::{Log, Stored, tell};
 use crate::guard::{Guard, GuardError, GuardOptions, Reason};
@@ -57,7 +58,7 @@ impl Watch<'_> {
         if let Some(cgroup) = posts.iter().find_map(|post| to_look_at(&post.cgroup)) {
             guard.look_at(&cgroup)?;
         }
-        for Post { cgroup, own, below } in &posts {
+        for Post { cgroup, own, below, .. } in &posts {
             guard.cover(cgroup.id(), &self.options.cover(*own, *below))?;
         }
         guard.beat()?;
@@ -67,6 +68,7 @@ impl Watch<'_> {
         }
         self.screen.show(armed);
         let mut beat = tokio::time::interval(BEAT);
+        let mut keeper = Keeper::default();
         let stopped = loop {
             self.tell_news();
             tokio::select! {
@@ -74,10 +76,12 @@ impl Watch<'_> {
                     let judged = judged?;
                     let line = self.keep(&judged);
                     self.screen.show(line);
+                    keeper.after(&judged, self.mount);
                     if judged.reason == Reason::Blind {
                         break Err(GuardError::Blind { what: "a cgroup's counters can't be read".into() });
                     }
                 }
+                Some(told) = keeper.next(self.mount, as_json) => self.screen.show(told),
                 _ = beat.tick() => {
                     guard.beat()?;
                     guard.sweep()?;
@@ -86,10 +90,7 @@ impl Watch<'_> {
                         log.beat(self.dropped);
                     }
                     self.screen.tell_left_out();
-                    self.dismiss(&mut guard, &mut posts);
-                    if posts.is_empty() {
-                        break Ok("nothing is left to guard");
-                    }
+                    self.look_again(&mut guard, &mut posts)?;
                 }
                 _ = interrupted.recv() => break Ok("told to stop"),
                 _ = ended.recv() => break Ok("told to stop"),
@@ -101,8 +102,13 @@ impl Watch<'_> {
         }
         // What was judged until then is told.
         while let Some(judged) = guard.try_next() {
-            let line = self.keep(&judged?);
+            let judged = judged?;
+            let line = self.keep(&judged);
             self.last.push_str(&line);
+            keeper.after(&judged, self.mount);
+        }
+        while let Some(told) = keeper.next(self.mount, as_json).await {
+            self.last.push_str(&told);
         }
         self.dropped = guard.dropped()?;
         self.last.push_str(&report::dropped(self.dropped, as_json));
@@ -125,15 +131,21 @@ impl Watch<'_> {
         }
     }
 
-    /// Guards no longer what is gone.
-    fn dismiss(&mut self, guard: &mut Guard, posts: &mut Vec<Post>) {
-        posts.retain(|Post { cgroup, .. }| {
-            let there = !matches!(cgroup.exists(), Ok(false));
-            if !there {
+    /// Guards no longer what is gone, and again what was made at its path since.
+    fn look_again(&mut self, guard: &mut Guard, posts: &mut [Post]) -> Result<(), GuardError> {
+        let as_json = self.options.json.json;
+        for Post { cgroup, own, below, gone } in posts {
+            if !*gone && matches!(cgroup.exists(), Ok(false)) {
                 guard.uncover(cgroup.id());
-                self.screen.show(report::gone(cgroup, self.options.json.json));
+                self.screen.show(report::gone(cgroup, as_json));
+                *gone = true;
             }
-            there
-        });
+            if *gone && let Ok(found) = Cgroup::open(cgroup.absolute()) {
+                guard.cover(found.id(), &self.options.cover(*own, *below))?;
+                self.screen.show(report::back(&found, as_json));
+                (*cgroup, *gone) = (found, false);
+            }
+        }
+        Ok(())
     }
 }

@@ -1,136 +1,17 @@
 //! Real writers: systemd, runc and crun, in the guest that has them.
 
 use super::{Sentinel, assert_fields};
-use serde_json::{Value, json};
-use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-const MOUNT: &str = "/sys/fs/cgroup";
-
-/// Runs a program that must succeed.
-#[track_caller]
-fn run<I: IntoIterator<Item: AsRef<OsStr>>>(program: &str, args: I) {
-    let output = Command::new(program).args(args).stdin(Stdio::null()).output().expect("start it");
-    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn read(cgroup: &Path, file: &str) -> String {
-    std::fs::read_to_string(cgroup.join(file)).expect("read a limit").trim().to_owned()
-}
-
-fn write(cgroup: &Path, file: &str, value: &str) {
-    std::fs::write(cgroup.join(file), value).expect("write a limit");
-}
+use crate::debian::{Container, Job, Scope, read, run, write};
+use std::path::Path;
 
 fn watch(cgroup: &Path, expected: &[&str]) -> Sentinel {
     let path = cgroup.to_str().expect("a plain path").to_owned();
     Sentinel::start([path].into_iter().chain(expected.iter().map(|text| format!("--expect={text}"))))
 }
 
-/// A scope of systemd's with one process.
-struct Scope {
-    unit: String,
-    child: Child,
-}
-
-impl Scope {
-    fn start(name: &str, properties: &[&str]) -> Self {
-        let unit = format!("{name}.scope");
-        let mut child = Command::new("systemd-run")
-            .args(["--scope", "--quiet", &format!("--unit={unit}")])
-            .args(properties.iter().map(|property| format!("--property={property}")))
-            .args(["/bin/busybox", "sh", "-c", "echo ready; exec /bin/busybox sleep 600"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("start systemd-run");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("read a line");
-        assert_eq!(line, "ready\n");
-        Self { unit, child }
-    }
-
-    fn cgroup(&self) -> PathBuf {
-        Path::new(MOUNT).join("system.slice").join(&self.unit)
-    }
-}
-
-impl Drop for Scope {
-    fn drop(&mut self) {
-        drop(Command::new("systemctl").args(["stop", &self.unit]).status());
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-/// A container from the guest's own busybox.
-struct Container {
-    runtime: &'static str,
-    options: &'static [&'static str],
-    name: &'static str,
-    bundle: tempfile::TempDir,
-    cgroup: PathBuf,
-}
-
-impl Container {
-    fn start(
-        runtime: &'static str,
-        options: &'static [&'static str],
-        name: &'static str,
-        path: &str,
-    ) -> Self {
-        let bundle = tempfile::tempdir().expect("make a folder");
-        let programs = bundle.path().join("rootfs/bin");
-        std::fs::create_dir_all(&programs).expect("make a root");
-        std::fs::copy("/bin/busybox", programs.join("busybox")).expect("copy busybox");
-        run("runc", [OsStr::new("spec"), OsStr::new("--bundle"), bundle.path().as_os_str()]);
-        let file = bundle.path().join("config.json");
-        let mut config: Value =
-            serde_json::from_slice(&std::fs::read(&file).expect("read the spec")).expect("is JSON");
-        config["process"]["terminal"] = false.into();
-        config["process"]["args"] = json!(["/bin/busybox", "sleep", "600"]);
-        config["linux"]["cgroupsPath"] = path.into();
-        std::fs::write(&file, config.to_string()).expect("write the spec");
-        // It hands its output to the container, which outlives it.
-        let status = Command::new(runtime)
-            .args(options)
-            .args(["run", "--detach", "--bundle"])
-            .arg(bundle.path())
-            .arg(name)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .expect("start it");
-        let mut container = Self { runtime, options, name, bundle, cgroup: PathBuf::new() };
-        assert!(status.success(), "{runtime} run: {status}");
-        let output = Command::new(runtime).args(["state", name]).output().expect("start it");
-        let state: Value = serde_json::from_slice(&output.stdout).expect("is JSON");
-        let own = std::fs::read_to_string(format!("/proc/{}/cgroup", state["pid"])).expect("read its cgroup");
-        let own = own.trim().strip_prefix("0::/").expect("cgroup v2");
-        container.cgroup = Path::new(MOUNT).join(own);
-        container
-    }
-
-    #[track_caller]
-    fn update(&self, args: &[&str]) {
-        run(self.runtime, self.options.iter().chain(&["update"]).chain(args).chain(&[self.name]));
-    }
-}
-
-impl Drop for Container {
-    fn drop(&mut self) {
-        drop(Command::new(self.runtime).args(["delete", "--force", self.name]).status());
-        drop(std::fs::remove_dir(&self.cgroup));
-        drop(std::fs::remove_dir_all(self.bundle.path()));
-    }
-}
-
 /// A bare write that systemd does not know of lasts until the unit's properties are next applied.
 pub(super) fn reapplied() {
-    let scope = Scope::start("drift-reapplied", &["MemoryMax=128M"]);
+    let scope = Scope::start("drift-reapplied", &["MemoryMax=128M"], Job::Idle);
     let cgroup = scope.cgroup();
     write(&cgroup, "memory.max", "64M");
     let mut sentinel = watch(&cgroup, &["memory.max=64Mi"]);
@@ -153,7 +34,7 @@ pub(super) fn reapplied() {
 
 /// Through systemd, so that it lasts: what is applied next is the mended value.
 pub(super) fn mended() {
-    let scope = Scope::start("drift-mended", &["MemoryMax=64M"]);
+    let scope = Scope::start("drift-mended", &["MemoryMax=64M"], Job::Idle);
     let cgroup = scope.cgroup();
     write(&cgroup, "memory.max", "128M");
     let path = cgroup.to_str().expect("a plain path");
@@ -171,7 +52,7 @@ pub(super) fn mended() {
 }
 
 pub(super) fn set_property() {
-    let scope = Scope::start("drift-property", &["MemoryMax=128M"]);
+    let scope = Scope::start("drift-property", &["MemoryMax=128M"], Job::Idle);
     let cgroup = scope.cgroup();
     let mut sentinel = watch(&cgroup, &["memory.max=96Mi", "cpu.max=12340 100000"]);
     assert_fields(&sentinel.about("memory.max"), [("event", "found"), ("new", "134217728")]);
@@ -218,17 +99,23 @@ fn updates(container: &Container) {
 }
 
 pub(super) fn runc() {
-    updates(&Container::start("runc", &[], "drift-runc", "/drift-runc"));
+    updates(&Container::start("runc", &[], "drift-runc", "/drift-runc", Job::Idle));
 }
 
 pub(super) fn crun() {
-    updates(&Container::start("crun", &["--cgroup-manager=cgroupfs"], "drift-crun", "/drift-crun"));
+    updates(&Container::start(
+        "crun",
+        &["--cgroup-manager=cgroupfs"],
+        "drift-crun",
+        "/drift-crun",
+        Job::Idle,
+    ));
 }
 
 /// runc writes the quota that it was asked for itself; what it told systemd is rounded, and comes with the next update.
 pub(super) fn rounding() {
     let path = "system.slice:drift:rounding";
-    let container = Container::start("runc", &["--systemd-cgroup"], "drift-rounding", path);
+    let container = Container::start("runc", &["--systemd-cgroup"], "drift-rounding", path, Job::Idle);
     let mut sentinel = watch(&container.cgroup, &["cpu.max=12345 100000"]);
     assert_fields(&sentinel.about("cpu.max"), [("event", "found")]);
     container.update(&["--cpu-quota", "12345", "--cpu-period", "100000"]);

@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -276,7 +277,7 @@ pub(super) fn own_shrink() {
     assert_eq!(write(&cgroup, "memory.max", b"39M"), BUSY, "the lease is over");
 }
 
-/// A cgroup may be named for itself and for what is below; one that goes is told.
+/// A cgroup may be named for itself and for what is below; one that goes is told, and guarded when it is back.
 pub(super) fn named_twice() {
     let pod = Scratch::new("twice");
     let container = pod.child("container");
@@ -294,11 +295,19 @@ pub(super) fn named_twice() {
         assert_eq!(write(cgroup, "memory.max", b"16M"), BUSY);
         assert_eq!(standing.json()["cgroup_id"], cgroup.id());
     }
-    let id = pod.id();
+    let (id, folder) = (pod.id(), pod.path().to_owned());
     drop((workload, container, pod));
     let gone = standing.json();
     assert_eq!(gone["cgroup_id"], id, "{gone}");
-    assert_eq!(standing.end(), (String::new(), Some(0)), "nothing is left to guard");
+    std::fs::create_dir(&folder).expect("make it anew");
+    let back = standing.json();
+    let again = std::fs::metadata(&folder).expect("it is there").ino();
+    assert_eq!((&back["cgroup_id"], back["back"].as_str()), (&again.into(), gone["gone"].as_str()), "{back}");
+    let (report, _) = status();
+    assert_eq!(report["guards"][0]["guarded"][0]["cgroup_id"], again, "{report}");
+    standing.signal(Signal::SIGINT);
+    std::fs::remove_dir(&folder).expect("it is empty");
+    assert_eq!(standing.end().1, Some(0));
 }
 
 pub(super) fn whole_node() {

@@ -8,6 +8,7 @@ mod queued;
 mod routes;
 mod values;
 mod verdicts;
+mod writers;
 
 use enforcer::cgroup::Cgroup;
 use enforcer::guard::{Count, Cover, Guard, GuardMode, GuardOptions, Reason, Verdict};
@@ -43,6 +44,10 @@ const fn smoke(name: &'static str, run: fn()) -> Case {
 
 const fn full(name: &'static str, run: fn()) -> Case {
     Case { name, tier: Tier::Full, needs: nothing, run }
+}
+
+const fn debian(name: &'static str, run: fn()) -> Case {
+    Case { name, tier: Tier::Debian, needs: nothing, run }
 }
 
 /// For kernels that keep the low 64 bits of a longer number, as the guard does.
@@ -98,6 +103,12 @@ pub(crate) fn cases() -> Vec<Case> {
         full("guard::a_cgroup_and_what_is_below_it_can_be_guarded", command::named_twice),
         full("guard::without_bpf_among_the_modules_it_says_what_to_do", lacks::no_bpf),
         full("guard::without_privilege_status_says_what_to_do", lacks::no_privilege),
+        debian("guard::ebusy_makes_systemd_keep_what_is_in_force", writers::systemd_for_now),
+        debian("guard::ebusy_makes_systemd_keep_it_beyond_a_boot", writers::systemd_for_ever),
+        debian("guard::ebusy_fails_runc_and_changes_nothing", writers::runc),
+        debian("guard::ebusy_fails_runc_through_systemd_and_changes_nothing", writers::runc_by_systemd),
+        debian("guard::ebusy_fails_crun_and_changes_nothing", writers::crun),
+        debian("guard::ebusy_fails_crun_through_systemd", writers::crun_by_systemd),
         Case {
             name: "guard::memory_in_swap_is_not_waited_for",
             tier: Tier::Full,

@@ -1,13 +1,16 @@
 //! Setting a unit's limits through systemd, which would put its own back otherwise.
 
-use super::MendError;
-use super::wire::{self, Answer, HEAD, Value};
+mod wire;
+
 use crate::probe::{LimitKind, LimitValue};
 use enforcer_gate::Limit;
 use std::io::{Error, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Component, Path};
 use std::time::Duration;
+use wire::{Answer, HEAD};
+
+pub use wire::Value;
 
 /// systemd's own socket, open to root: no message bus is needed.
 const SOCKET: &str = "/run/systemd/private";
@@ -16,10 +19,37 @@ const TIME_OUT: Duration = Duration::from_secs(5);
 const MESSAGES_MAX: usize = 64;
 const MESSAGE_MAX: usize = 1 << 20;
 const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
+/// Where systemd keeps the properties that somebody set and that outlast a boot (systemctl(1), `set-property`).
+const LASTING: &str = "/etc/systemd/system.control";
+
+/// Why systemd did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum SystemdError {
+    /// It can't be asked.
+    #[error("systemd does not answer")]
+    Bus(#[source] Error),
+    /// It does not do it.
+    #[error("systemd refuses it: {name}: {text}")]
+    Refused {
+        /// The error's name.
+        name: String,
+        /// What it says.
+        text: String,
+    },
+}
+
+/// How long a property holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lasting {
+    /// Until the next boot.
+    Boot,
+    /// For ever.
+    Ever,
+}
 
 /// The unit of systemd's that a cgroup below the mount belongs to, by its path: all above it are slices. What a
 /// container or a user's own systemd made lies below a scope or service.
-pub(super) fn unit_of(path: &Path) -> Option<&str> {
+pub fn unit_of(path: &Path) -> Option<&str> {
     let mut names = path.components().map(|component| match component {
         Component::Normal(name) => name.to_str(),
         Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
@@ -35,7 +65,7 @@ fn kind(name: &str) -> Option<&str> {
 }
 
 /// The properties that make a limit.
-pub(super) fn properties(file: LimitKind, value: LimitValue) -> Vec<(&'static str, Value)> {
+pub fn properties(file: LimitKind, value: LimitValue) -> Vec<(&'static str, Value)> {
     let number = |name, value: Option<u64>| vec![(name, Value::Number(value.unwrap_or(u64::MAX)))];
     match value {
         LimitValue::Memory(limit) => {
@@ -74,16 +104,28 @@ pub(super) fn properties(file: LimitKind, value: LimitValue) -> Vec<(&'static st
     }
 }
 
-/// Sets properties of a unit until the next boot. `false`: systemd has no such unit.
-pub(super) fn set(unit: &str, properties: &[(&str, Value)]) -> Result<bool, MendError> {
-    match call(unit, properties).map_err(MendError::Bus)? {
+/// Sets properties of a unit (`SetUnitProperties` of org.freedesktop.systemd1.Manager). `false`: systemd has no such
+/// unit.
+pub fn set(unit: &str, properties: &[(&str, Value)], lasting: Lasting) -> Result<bool, SystemdError> {
+    match call(unit, properties, lasting).map_err(SystemdError::Bus)? {
         Answer::Done | Answer::Other => Ok(true),
         Answer::Refused { name, .. } if name == NO_SUCH_UNIT => Ok(false),
-        Answer::Refused { name, text } => Err(MendError::Refused { name, text }),
+        Answer::Refused { name, text } => Err(SystemdError::Refused { name, text }),
     }
 }
 
-fn call(unit: &str, properties: &[(&str, Value)]) -> Result<Answer, Error> {
+/// Whether systemd runs here and can be asked.
+pub fn runs() -> bool {
+    Path::new(SOCKET).exists()
+}
+
+/// Whether one of these properties of a unit was set so that it outlasts a boot.
+pub fn outlasts(unit: &str, properties: &[(&str, Value)]) -> bool {
+    let folder = Path::new(LASTING).join(format!("{unit}.d"));
+    properties.iter().any(|(name, _)| folder.join(format!("50-{name}.conf")).exists())
+}
+
+fn call(unit: &str, properties: &[(&str, Value)], lasting: Lasting) -> Result<Answer, Error> {
     let mut bus = UnixStream::connect(SOCKET)?;
     bus.set_read_timeout(Some(TIME_OUT))?;
     bus.set_write_timeout(Some(TIME_OUT))?;
@@ -104,7 +146,7 @@ fn call(unit: &str, properties: &[(&str, Value)]) -> Result<Answer, Error> {
         return Err(Error::from(ErrorKind::PermissionDenied));
     }
     bus.write_all(b"BEGIN\r\n")?;
-    bus.write_all(&wire::set_unit_properties(unit, properties))?;
+    bus.write_all(&wire::set_unit_properties(unit, properties, lasting))?;
     for _ in 0..MESSAGES_MAX {
         let mut head = [0; HEAD];
         bus.read_exact(&mut head)?;
@@ -121,8 +163,8 @@ fn call(unit: &str, properties: &[(&str, Value)]) -> Result<Answer, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::value::parse;
     use super::*;
+    use crate::drift::parse;
 
     #[test]
     fn units_are_known_by_their_path() {

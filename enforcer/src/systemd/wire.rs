@@ -1,8 +1,10 @@
 //! As much of D-Bus's wire format as one method call takes: little endian, signature `sba(sv)`. No I/O.
 
+use super::Lasting;
+
 /// A value of a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub enum Value {
     /// `t`
     Number(u64),
     /// `ay`
@@ -64,11 +66,11 @@ impl Message {
     }
 }
 
-/// The call of `SetUnitProperties`: for this boot only.
-pub(super) fn set_unit_properties(unit: &str, properties: &[(&str, Value)]) -> Vec<u8> {
+/// The call of `SetUnitProperties`.
+pub(super) fn set_unit_properties(unit: &str, properties: &[(&str, Value)], lasting: Lasting) -> Vec<u8> {
     let mut body = Message::default();
     body.text(unit);
-    body.number(1);
+    body.number(u32::from(lasting == Lasting::Boot));
     body.structures(|body| {
         for (name, value) in properties {
             body.align(8);
@@ -175,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_call_is_laid_out_as_the_specification_says() {
-        let call = set_unit_properties("a.scope", &[("MemoryMax", Value::Number(4096))]);
+        let call = set_unit_properties("a.scope", &[("MemoryMax", Value::Number(4096))], Lasting::Boot);
         assert_eq!(call[..4], [b'l', 1, 0, 1]);
         let head: &[u8; HEAD] = call.first_chunk().unwrap();
         assert_eq!(rest_of(head), Some(call.len() - HEAD));

@@ -1,14 +1,12 @@
 //! Putting an expected limit back: through systemd for a unit of its own, through the file elsewhere. Raises only where
 //! memory could run out.
 
-mod systemd;
-mod wire;
-
 use super::cause::accepted;
 use super::value::{self, Expected, parse};
 use super::weight::Conversion;
 use crate::cgroup::{Cgroup, CgroupError};
 use crate::probe::{LimitKind, LimitValue};
+use crate::systemd::{self, Lasting, SystemdError};
 use nix::fcntl::OFlag;
 use std::fs::File;
 use std::io::Write as _;
@@ -28,17 +26,9 @@ pub enum MendError {
     /// Lowering it could kill.
     #[error("it would be lowered, which only enforcer shrink does safely")]
     Lowers,
-    /// systemd can't be asked.
-    #[error("systemd does not answer")]
-    Bus(#[source] std::io::Error),
     /// systemd does not do it.
-    #[error("systemd refuses it: {name}: {text}")]
-    Refused {
-        /// The error's name.
-        name: String,
-        /// What it says.
-        text: String,
-    },
+    #[error(transparent)]
+    Systemd(#[from] SystemdError),
     /// The cgroup's files.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
@@ -62,7 +52,7 @@ pub fn mend(cgroup: &Cgroup, file: LimitKind, expected: &Expected) -> Result<(Wa
     }
     let unit = systemd::unit_of(cgroup.path());
     let is_unit = match unit {
-        Some(unit) => systemd::set(unit, &systemd::properties(file, wanted))?,
+        Some(unit) => systemd::set(unit, &systemd::properties(file, wanted), Lasting::Boot)?,
         None => false,
     };
     if !is_unit {
@@ -76,7 +66,7 @@ pub fn mend(cgroup: &Cgroup, file: LimitKind, expected: &Expected) -> Result<(Wa
     Ok((if is_unit { Way::Systemd } else { Way::File }, now))
 }
 
-fn read(cgroup: &Cgroup, file: LimitKind) -> Result<LimitValue, MendError> {
+pub(super) fn read(cgroup: &Cgroup, file: LimitKind) -> Result<LimitValue, MendError> {
     let text = cgroup.read(file.name(), |text| Ok(String::from_utf8_lossy(text).into_owned()))?;
     parse(file, &text).ok_or(MendError::Unchanged(text))
 }
