@@ -4,6 +4,7 @@ use crate::guest::{Boot, Kit};
 use crate::{build, debian, kernels, run};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +40,10 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: Options) -> Result<i32> {
     let interactive = options.command.is_empty();
+    ensure!(
+        !interactive || std::io::stdin().is_terminal(),
+        "standard input is no terminal: name a command, cargo xtask vm sh -c '...'"
+    );
     let mut boot = Boot::new(&[]);
     for file in &options.files {
         let (host, guest) = place(file)?;

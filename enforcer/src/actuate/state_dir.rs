@@ -109,6 +109,17 @@ impl StateDir {
         self.journals().is_ok_and(|(paths, _)| paths.is_empty())
     }
 
+    /// Whether a run that no longer lives left a journal of this cgroup, which [`super::recover`] would settle.
+    pub fn is_left(&self, cgroup: CgroupId) -> Result<bool, ActuateError> {
+        let path = self.journal_path(cgroup);
+        if !path.exists() {
+            return Ok(false);
+        }
+        // Whoever settles at this moment must not take this look for a living run.
+        let _lock = self.lock()?;
+        Ok(JournalFile::read(path)?.is_some_and(|file| file.lock.is_some()))
+    }
+
     /// The path of every journal, in the order of their names, and whether there are more than are looked through.
     pub(super) fn journals(&self) -> Result<(Vec<PathBuf>, bool), ActuateError> {
         let list = |source| ActuateError::state(&self.path, "list", source);

@@ -47,6 +47,11 @@ fn heading(certificate: &Certificate) -> String {
     format!("asked: {found} -> {target}, {became} {found}")
 }
 
+/// So many readings.
+pub(super) fn readings(count: u64) -> String {
+    if count == 1 { "1 reading".into() } else { format!("{count} readings") }
+}
+
 /// The safe minimum, and whether that is all that is needed.
 fn minimum(safe: Bytes, certificate: &Certificate) -> String {
     let safe = format!("{safe} ({})", exact(safe));
@@ -80,11 +85,11 @@ fn evidence(text: &mut String, certificate: &Certificate) {
     }
     if let Some(Peak { window, samples, before_end, .. }) = certificate.peak {
         let peak = if before_end == Micros::ZERO {
-            "the floor was highest at the last".into()
+            "the floor was highest at the last one".into()
         } else {
-            format!("the floor was highest {before_end} before the last")
+            format!("the floor was highest {before_end} before the last one")
         };
-        row("observed", format!("{window}, {samples} readings; {peak}"));
+        row("observed", format!("{window}, {}; {peak}", readings(samples)));
         row("growth", format!("{}/s at the fastest", certificate.growth_per_second));
     }
     row(

@@ -108,12 +108,11 @@ impl Failure {
             CgroupError::NoMemoryController { .. } => {
                 (Exit::Unsupported, "enforcer check says what this node has".into())
             }
-            CgroupError::BadPath { .. } => (Exit::Usage, String::new()),
             CgroupError::NoMemoryFiles { .. } => (
                 Exit::Usage,
                 "name a cgroup with a memory limit: find /sys/fs/cgroup -name memory.max lists them".into(),
             ),
-            CgroupError::NoSuch { .. } => (
+            CgroupError::NoSuch { .. } | CgroupError::BadPath { .. } => (
                 Exit::Usage,
                 "look for its path: /proc/PID/cgroup has that of a process, and find /sys/fs/cgroup -type d lists \
                  all"

@@ -37,6 +37,8 @@ pub(super) struct Options {
     #[arg(default_value = options::default(|policy| policy.observe_window))]
     window: Micros,
     #[command(flatten)]
+    state_dir: options::StateDirectory,
+    #[command(flatten)]
     json: Json,
 }
 
@@ -59,6 +61,8 @@ struct Report<'a> {
     populated: bool,
     frozen: bool,
     frozen_below: Option<&'a str>,
+    /// A killed run left its limits on it.
+    unsettled: bool,
     policy: &'a Policy,
 }
 
@@ -76,25 +80,21 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         }
     };
     let mut sampler = Sampler::new(&cgroup).map_err(|error| {
-        // Nobody named it, so it is no wrong usage.
         if named.is_none() && matches!(error, CgroupError::NoMemoryFiles { .. }) {
-            return Failure::new(Exit::Failed, WHAT, OWN, &error, NAME_ONE);
+            return Failure::new(Exit::Usage, WHAT, OWN, &error, NAME_ONE);
         }
         fail(error.into())
     })?;
     // The lowest target: what is refused for it carries the same floor and safe minimum as any other.
     let evidence = observe(&mut sampler, Bytes::new(PAGE_SIZE), policy).map_err(fail)?;
     let last = sampler.sample().map_err(|error| fail(error.into()))?;
-    let text = if options.json.json {
-        json::line(&report(&cgroup, &evidence, &last))
-    } else {
-        render(&cgroup, &report(&cgroup, &evidence, &last))
-    };
-    super::print(&text)?;
+    let unsettled = options::is_left(&options.state_dir.state_dir, &cgroup);
+    let report = report(&cgroup, &evidence, &last, unsettled);
+    super::print(&if options.json.json { json::line(&report) } else { render(&cgroup, &report) })?;
     Ok(Exit::Done)
 }
 
-fn report<'a>(cgroup: &Cgroup, evidence: &'a Certificate, last: &'a Sample) -> Report<'a> {
+fn report<'a>(cgroup: &Cgroup, evidence: &'a Certificate, last: &'a Sample, unsettled: bool) -> Report<'a> {
     let peak = evidence.peak;
     let headroom = |safe| Headroom::at(safe, evidence.growth_per_second, &evidence.policy);
     Report {
@@ -114,6 +114,7 @@ fn report<'a>(cgroup: &Cgroup, evidence: &'a Certificate, last: &'a Sample) -> R
         populated: last.populated,
         frozen: last.frozen,
         frozen_below: last.frozen_below.as_deref(),
+        unsettled,
         policy: &evidence.policy,
     }
 }
@@ -144,7 +145,10 @@ fn render(cgroup: &Cgroup, report: &Report<'_>) -> String {
     if let (Some(headroom), Some(safe)) = (&report.headroom, report.safe_minimum) {
         text.extend(report.peak_floor.map(|peak| certificate::sum(&peak, headroom, safe)));
     }
-    let _ = writeln!(text, "  observed {}, {} readings", report.window, report.samples);
+    let _ = writeln!(text, "  observed {}, {}", report.window, certificate::readings(report.samples));
+    if report.unsettled {
+        let _ = write!(text, "  {}", options::LEFT);
+    }
     if !report.populated {
         let _ = writeln!(text, "  note: no process lives in it");
     }

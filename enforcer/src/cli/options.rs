@@ -2,7 +2,7 @@
 
 use super::{Exit, Failure};
 use crate::{
-    actuate::STATE_DIR_DEFAULT,
+    actuate::{STATE_DIR_DEFAULT, StateDir},
     cgroup::{Cgroup, Mount},
     duration::{DurationError, parse_duration},
     node::Need,
@@ -76,7 +76,7 @@ pub(super) fn default<T: ToString>(of: fn(Policy) -> T) -> String {
 /// Machine-readable output.
 #[derive(Debug, Args)]
 pub(super) struct Json {
-    /// Print JSON: one document, and errors as JSON on standard error
+    /// Print JSON: one document a line, and errors as JSON on standard error
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -113,6 +113,17 @@ pub(super) fn open(what: &str, path: &Path, needs: &[Need]) -> Result<Cgroup, Fa
     super::failure::require(what, path, needs)?;
     Cgroup::open(path).map_err(|error| Failure::cgroup(what, path, &error))
 }
+
+/// Whether a killed run left limits on this cgroup that nobody has settled; a folder that can't be looked into has none
+/// of ours.
+pub(super) fn is_left(state_dir: &Path, cgroup: &Cgroup) -> bool {
+    let state = StateDir::find(state_dir).ok().flatten();
+    state.is_some_and(|state| state.is_left(cgroup.id()).unwrap_or(false))
+}
+
+/// What to say of [`is_left`].
+pub(super) const LEFT: &str =
+    "note: an earlier run was killed and left its limits here: enforcer recover puts them back\n";
 
 /// The cgroup of this process.
 pub(super) fn own(what: &str) -> Result<PathBuf, Failure> {

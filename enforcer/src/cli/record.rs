@@ -138,7 +138,8 @@ fn said(report: &Report, cgroup: &Path) -> String {
     let lost = if *dropped > 0 { format!("; {dropped} lost, the disk was too slow") } else { String::new() };
     let gone = if *gone { "; the cgroup was removed meanwhile" } else { "" };
     let early = if *interrupted { "; stopped before its time" } else { "" };
-    format!("{samples} readings of {} in {out}{lost}{gone}{early}\n", shown(cgroup))
+    let read = super::certificate::readings(*samples);
+    format!("{read} of {} in {out}{lost}{gone}{early}\n", shown(cgroup))
 }
 
 #[cfg(test)]

@@ -225,6 +225,9 @@ fn render(header: &Header, found: &Found<'_>) -> String {
     };
     let (by, kernel) = (shown(&header.enforcer), shown(&header.kernel));
     let mut text = format!("{kind}, recorded by enforcer {by} on kernel {kernel}\n");
+    if judged.is_some() {
+        text.push_str("judged now, by its readings alone: nothing is changed\n");
+    }
     if let Some(line) = cut {
         text.push_str(&cut_at(line));
         text.push('\n');

@@ -34,9 +34,14 @@ impl Screen {
         let (queue, texts) = sync_channel(QUEUE);
         let (last, at_last) = channel();
         let (end, ended) = channel();
-        std::thread::Builder::new().name("screen".into()).spawn(move || {
+        let started = std::thread::Builder::new().name("screen".into()).spawn(move || {
             // Where nobody waits for the end, nobody wants to know.
             let _ = end.send(write_all(out, texts.iter().chain(&at_last)));
+        });
+        started.map_err(|error| {
+            let why =
+                format!("can't start a thread ({error}): raise ulimit -u, and pids.max of its own cgroup");
+            io::Error::new(error.kind(), why)
         })?;
         Ok(Self { queue, last, ended, left_out: 0, note })
     }

@@ -19,7 +19,7 @@ pub struct OomRecord {
     pub boot_us: u64,
     /// Which boot that was.
     pub boot_id: String,
-    /// Its number since the recorder began.
+    /// Its number since the recorder began; the kernel begins many in which nobody falls.
     pub seq: u64,
     /// Whose limit was hit.
     pub owner: Owner,

@@ -43,10 +43,10 @@ impl Actuator {
         let handle = worker.session.as_ref().map(Session::restore_handle);
         let raiser_done = done.clone();
         let raiser = std::thread::Builder::new()
-            .name("raise".into())
+            .name("enforcer-raise".into())
             .spawn(move || raise(handle.as_ref(), &restore_queue, &raiser_done))?;
         let worker = std::thread::Builder::new()
-            .name("actuate".into())
+            .name("enforcer-write".into())
             .spawn(move || worker.serve(&command_queue, &done))?;
         Ok(Self { commands: Some(commands), restores: Some(restores), outcomes, worker, raiser })
     }

@@ -1,25 +1,24 @@
 //! Watches until it is told to stop.
 
-use super::{Options, line};
+use super::{
+    Options, line,
+    turns::{Place, Turns},
+};
 use crate::cgroup::{Cgroup, Mount};
 use crate::cli::{Exit, Failure, failure, json, output, screen::Screen, stop::end_at_once};
 use crate::clock::nanos;
-use crate::drift::{About, Drift, Expected, Outcome, Watch, accepted, mend, parse, who};
+use crate::drift::{About, Drift, Expected, MendError, Outcome, Watch, accepted, mend, parse, who};
 use crate::node::Need as NodeNeed;
-use crate::probe::{Event, Kind, LimitKind, LimitWrite, Need, Probe, ProbeError, ProbeOptions};
+use crate::probe::{Event, Kind, LimitKind, LimitValue, LimitWrite, Need, Probe, ProbeError, ProbeOptions};
 use enforcer_gate::CgroupId;
 use nix::time::ClockId;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 const WHAT: &str = "can't watch limits of";
 const NEEDS: [NodeNeed; 3] = [NodeNeed::Root, NodeNeed::CgroupV2Memory, NodeNeed::Btf];
-
-/// A limit is put back no more often than this.
-const MEND_PAUSE_NS: u64 = 10_000_000_000;
 
 /// The first line.
 #[derive(Serialize)]
@@ -33,6 +32,13 @@ struct Watching {
 pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     let everything = Path::new("every cgroup").to_owned();
     let first = options.cgroups.first().unwrap_or(&everything);
+    for (n, (file, expected)) in options.expect.iter().enumerate() {
+        let other = options.expect[..n].iter().find(|(before, value)| before == file && value != expected);
+        if other.is_some() {
+            let why = format!("{} is expected to be two different values", file.name());
+            return Err(Failure::new(Exit::Usage, WHAT, first, &why, "name one value for each file"));
+        }
+    }
     failure::require(WHAT, first, &NEEDS)?;
     let cgroups = options
         .cgroups
@@ -91,8 +97,8 @@ struct Sentinel<'a> {
     /// Where it tells.
     screen: Screen,
     watch: Watch,
-    /// When a limit was last mended, or that was tried (`CLOCK_MONOTONIC`).
-    mended: BTreeMap<(PathBuf, LimitKind), u64>,
+    /// When a limit may be put back (`CLOCK_MONOTONIC`).
+    turns: Turns,
 }
 
 impl<'a> Sentinel<'a> {
@@ -104,7 +110,7 @@ impl<'a> Sentinel<'a> {
     ) -> Result<Self, ProbeError> {
         let writes = LimitKind::ALL.iter().map(|file| Need::LimitWrite(*file));
         let probe = Probe::load(&ProbeOptions::only(writes.chain([Need::CgroupLife])))?;
-        Ok(Self { options, cgroups, mount, probe, screen, watch: Watch::default(), mended: BTreeMap::new() })
+        Ok(Self { options, cgroups, mount, probe, screen, watch: Watch::default(), turns: Turns::default() })
     }
 
     /// Does not wait for whoever reads.
@@ -137,10 +143,7 @@ impl<'a> Sentinel<'a> {
         let (mut drifted, mut told) = (Vec::new(), Vec::new());
         for cgroup in &self.cgroups {
             for (file, expected) in &self.options.expect {
-                let read = cgroup.read(file.name(), |text| {
-                    Ok(std::str::from_utf8(text).ok().and_then(|text| parse(*file, text)))
-                });
-                let Ok(Some(value)) = read else { continue };
+                let Some(value) = value_of(cgroup, *file) else { continue };
                 if accepted(expected, value).is_none()
                     && self.watch.drift(cgroup.id(), *file, value) == Drift::New
                 {
@@ -161,7 +164,7 @@ impl<'a> Sentinel<'a> {
     async fn run(&mut self, stop: impl Future<Output = ()>) -> Result<(), ProbeError> {
         tokio::pin!(stop);
         loop {
-            let due_ns = self.watch.due_ns();
+            let due_ns = self.watch.due_ns().into_iter().chain(self.turns.due_ns()).min();
             let due = async {
                 match due_ns {
                     Some(due_ns) => {
@@ -176,7 +179,11 @@ impl<'a> Sentinel<'a> {
                 event = self.probe.next_event() => self.take(&event?),
                 () = due => {}
             }
-            self.tell(nanos(ClockId::CLOCK_MONOTONIC));
+            let now_ns = nanos(ClockId::CLOCK_MONOTONIC);
+            self.tell(now_ns);
+            for (place, expected) in self.turns.due(now_ns) {
+                self.mend_again(place, &expected);
+            }
         }
         let mut events = Vec::new();
         self.probe.drain(|event| events.push(event))?;
@@ -220,21 +227,39 @@ impl<'a> Sentinel<'a> {
         }
     }
 
-    /// Puts a limit back, if that is wanted and was not tried just now: who disagrees with somebody is no help to
-    /// anybody by doing so a thousand times a second.
+    /// Puts a limit back, if that is wanted, or has it wait for its turn.
     fn mend(&mut self, path: PathBuf, file: LimitKind, expected: &Expected) {
-        if !self.options.mend {
-            return;
+        let place = (path, file);
+        if self.options.mend && self.turns.ask(&place, expected, nanos(ClockId::CLOCK_MONOTONIC)) {
+            self.put_back(place, expected);
         }
-        let now_ns = nanos(ClockId::CLOCK_MONOTONIC);
-        let last = self.mended.get(&(path.clone(), file));
-        if last.is_some_and(|last_ns| now_ns.saturating_sub(*last_ns) < MEND_PAUSE_NS) {
-            return;
-        }
-        let done = Cgroup::open(&path).map_err(Into::into).and_then(|cgroup| mend(&cgroup, file, expected));
-        self.print(line::mended(&path, file, done, self.options.json.json));
-        self.mended.insert((path, file), now_ns);
     }
+
+    /// Its turn has come; it may have been put right meanwhile.
+    fn mend_again(&mut self, place: Place, expected: &Expected) {
+        let now = Cgroup::open(&place.0).ok().and_then(|cgroup| value_of(&cgroup, place.1));
+        if now.is_some_and(|now| accepted(expected, now).is_none()) {
+            self.put_back(place, expected);
+        }
+    }
+
+    fn put_back(&mut self, place: Place, expected: &Expected) {
+        let (path, file) = &place;
+        let done = Cgroup::open(path).map_err(Into::into).and_then(|cgroup| mend(&cgroup, *file, expected));
+        // What was refused was not tried.
+        let is_tried = !matches!(done, Err(MendError::Lowers));
+        self.print(line::mended(path, *file, done, self.options.json.json));
+        if is_tried {
+            self.turns.written(place, nanos(ClockId::CLOCK_MONOTONIC));
+        }
+    }
+}
+
+/// What a file holds; `None` where it can't be read or understood.
+fn value_of(cgroup: &Cgroup, file: LimitKind) -> Option<LimitValue> {
+    let read = cgroup
+        .read(file.name(), |text| Ok(std::str::from_utf8(text).ok().and_then(|text| parse(file, text))));
+    read.ok().flatten()
 }
 
 /// What can be found out about a write; `None` where its cgroup is not watched.

@@ -14,6 +14,7 @@ use crate::{
     probe::{Probe, ProbeOptions},
     quantity::exact,
     shrink::{Bus, BusError, Plan, ShrinkError, now, refused_at_once, run as drive},
+    systemd,
     trace::{Header, Kind, Summary, TRACE_VERSION, Writer},
 };
 use enforcer_gate::{Bytes, Certificate, Policy, Request, Verdict};
@@ -34,6 +35,11 @@ struct Report<'a> {
     /// As asked; the certificate has it in whole pages.
     asked: Bytes,
     exit: u8,
+    /// A killed run left its limits on it, which a dry run leaves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsettled: Option<bool>,
+    /// What the kernel programs could not watch, and what that costs.
+    lost: &'a [String],
     /// Entries of the trace that were lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_dropped: Option<u64>,
@@ -70,12 +76,13 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     let as_found = state_dir.as_ref().is_none_or(StateDir::is_empty);
     let refused =
         if as_found { refused_at_once(&request, &policy, &mut sampler, &mut watcher) } else { Ok(None) };
+    let mut lost = Vec::new();
     let result = match refused {
         Ok(None) => {
             drop(sampler);
             let session = session(&policy);
             let plan = Plan { cgroup: cgroup.clone(), request, policy, state_dir, session };
-            carry_out(plan, &mut watcher)
+            carry_out(plan, &mut watcher, &mut lost)
         }
         Ok(Some(refused)) => Ok(refused),
         Err(error) => Err(error),
@@ -88,13 +95,13 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     let summary = watcher.trace.map(|trace| trace.finish(now())).transpose();
     let certificate = result.map_err(|error| explain(path, &error))?;
     // What became of the cgroup is told also where the trace is lost.
-    let (summary, lost) = match summary {
+    let (summary, cut) = match summary {
         Ok(summary) => (summary, None),
         Err(error) => (None, Some(error)),
     };
-    let exit = if lost.is_some() { Exit::Failed } else { exit(&certificate.verdict) };
-    let told = report(options, &cgroup, &certificate, summary, exit);
-    match lost {
+    let exit = if cut.is_some() { Exit::Failed } else { exit(&certificate.verdict) };
+    let told = report(options, &cgroup, &certificate, summary, &lost, exit);
+    match cut {
         None => told.map(|()| exit),
         Some(error) => {
             let todo = failure::of_the_process(&error).unwrap_or_else(|| {
@@ -107,7 +114,7 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     }
 }
 
-fn carry_out(plan: Plan, watcher: &mut Watcher) -> Result<Certificate, ShrinkError> {
+fn carry_out(plan: Plan, watcher: &mut Watcher, lost: &mut Vec<String>) -> Result<Certificate, ShrinkError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -117,6 +124,8 @@ fn carry_out(plan: Plan, watcher: &mut Watcher) -> Result<Certificate, ShrinkErr
     }
     let result = runtime.block_on(async {
         let probe = Probe::load(&ProbeOptions::default()).map_err(BusError::from)?;
+        let unseen = probe.hooks().iter().filter(|hook| hook.in_use.is_none());
+        lost.extend(unseen.filter_map(|hook| Some(format!("{}: {}", hook.need, hook.lost?))));
         let (bus, _task) = Bus::start(probe);
         drive(plan, &bus, watcher).await
     });
@@ -143,21 +152,42 @@ fn report(
     cgroup: &Cgroup,
     certificate: &Certificate,
     trace: Option<Summary>,
+    lost: &[String],
     exit: Exit,
 ) -> Result<(), Failure> {
+    let is_left = options.dry_run && common::is_left(&options.state_dir.state_dir, cgroup);
     let text = if options.json.json {
         json::line(&Report {
             cgroup: shown(cgroup.path()),
             cgroup_id: cgroup.id().get(),
             asked: options.to,
             exit: exit.code(),
+            lost,
+            unsettled: options.dry_run.then_some(is_left),
             trace_dropped: trace.map(|summary| summary.dropped),
             certificate,
         })
     } else {
-        certificate::render(cgroup.path(), certificate)
+        let mut text = certificate::render(cgroup.path(), certificate);
+        text.push_str(if is_left { common::LEFT } else { "" });
+        text.extend(lost.iter().map(|lost| format!("note: not watched: {lost}\n")));
+        text.extend(kept_by_systemd(cgroup, certificate));
+        text
     };
     print(&text)
+}
+
+/// A limit that systemd does not know of ends when it next applies what it does.
+fn kept_by_systemd(cgroup: &Cgroup, certificate: &Certificate) -> Option<String> {
+    let unit = systemd::unit_of(cgroup.path()).filter(|_| systemd::runs())?;
+    let is_new = certificate.verdict == Verdict::Committed;
+    is_new.then(|| {
+        let (unit, bytes) = (shown(unit), certificate.target.get());
+        format!(
+            "note: systemd writes its own MemoryMax of {unit} again when it next applies it; to keep this one: \
+             systemctl set-property --runtime {unit} MemoryMax={bytes}\n"
+        )
+    })
 }
 
 fn exit(verdict: &Verdict) -> Exit {

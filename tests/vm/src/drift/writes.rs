@@ -180,4 +180,13 @@ pub(super) fn mended() {
     assert_fields(&line, [("event", "not mended")]);
     assert!(line["why"].as_str().is_some_and(|why| why.contains("enforcer shrink")), "{line}");
     assert_eq!((cgroup.limit("memory.max"), cgroup.limit("pids.max")), ("100663296".into(), "100".into()));
+    // A refusal is no attempt: what can be put back is, at once.
+    cgroup.write("memory.max", "32M");
+    assert_fields(&sentinel.about("memory.max"), [("new", "33554432"), ("drift", "new")]);
+    assert_fields(&sentinel.about("memory.max"), [("event", "mended"), ("new", "67108864")]);
+    // Sooner than it is written again: it has its turn later.
+    cgroup.write("pids.max", "60");
+    assert_fields(&sentinel.about("pids.max"), [("new", "60"), ("drift", "new")]);
+    assert_fields(&sentinel.about("pids.max"), [("event", "mended"), ("new", "100")]);
+    assert_eq!((cgroup.limit("memory.max"), cgroup.limit("pids.max")), ("67108864".into(), "100".into()));
 }
