@@ -88,7 +88,8 @@ impl<T: Payload + Serialize, const N: usize> Shown<'_, T, N> {
             Failure::new(Exit::Failed, self.what, folder, error, todo)
         };
         // One that this version can't read is somebody else's.
-        let wanted = |record: &Record| T::decode(record).ok().flatten().filter(&wants);
+        let read = |record: &Record| T::decode(record).ok().flatten();
+        let wanted = |record: &Record| read(record).filter(&wants);
         if options.follow {
             let mut follower = Follower::open(folder).map_err(|error| fail(&error))?;
             loop {
@@ -103,8 +104,13 @@ impl<T: Payload + Serialize, const N: usize> Shown<'_, T, N> {
         }
         let mut reader = Reader::open(folder).map_err(|error| fail(&error))?;
         let mut rows = vec![self.head.map(String::from)];
+        let mut passed_over = 0_u64;
         while let Some(record) = reader.next_record().map_err(|error| fail(&error))? {
-            let Some(stored) = wanted(&record) else { continue };
+            let Some(stored) = read(&record) else { continue };
+            if !wants(&stored) {
+                passed_over += u64::from((self.row)(&stored).is_some());
+                continue;
+            }
             if options.json {
                 if !printed(&json::line(&stored))? {
                     return Ok(Exit::Done);
@@ -114,8 +120,11 @@ impl<T: Payload + Serialize, const N: usize> Shown<'_, T, N> {
             }
         }
         if !options.json {
-            let empty = rows.len() == 1;
-            print(&if empty { format!("{}\n", self.nothing) } else { table(0, self.align, &rows) })?;
+            print(&match (rows.len(), passed_over) {
+                (1, 0) => format!("{}\n", self.nothing),
+                (1, all) => format!("none of the {all} rows is what was asked for\n"),
+                _ => table(0, self.align, &rows),
+            })?;
         }
         tell_faults(&reader);
         Ok(Exit::Done)
