@@ -1,6 +1,7 @@
 //! What others do to the cgroup meanwhile.
 
 use super::rig::{HIGH, MAX, MIB, QUICK, Rig, Running, Spans, limit};
+use enforcer::probe::{LimitKind, Need, Probe, ProbeOptions};
 use enforcer_vm_tests::case::{Case, Tier, nothing};
 use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
@@ -18,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         full("shrink::another_ones_brake_stays", another_brake),
         full("shrink::cancelled_before_and_after_the_commit", cancelled),
         full("shrink::a_second_shrink_is_refused", second),
+        full("shrink::what_is_not_watched_is_said", crowded),
         full("shrink::waiting_for_a_lock_can_be_stopped_and_is_bounded", waiting),
     ]
 }
@@ -161,4 +163,29 @@ fn waiting() {
     rig.assert_as_found();
     rig.assert_settled();
     drop(workload);
+}
+
+/// The kernel takes so many programs at one function (`BPF_MAX_TRAMP_LINKS`), and others hold them all.
+fn crowded() {
+    let rig = Rig::new("crowded");
+    let _workload = Workload::run(&rig.group, "anon --size 8Mi");
+    let need = Need::LimitWrite(LimitKind::MemoryMax);
+    let mut others = Vec::new();
+    loop {
+        let other = Probe::load(&ProbeOptions::only([need])).expect("load the programs");
+        if other.hooks().iter().all(|hook| hook.in_use.is_none()) {
+            break;
+        }
+        others.push(other);
+        assert!(others.len() < 64, "there is no end to it");
+    }
+    println!("{} others", others.len());
+    let ended = rig.shrink("32Mi", QUICK, &[]);
+    ended.assert_committed();
+    assert!(
+        ended.text.contains("writes to memory.max: who writes this limit is not known"),
+        "{}",
+        ended.text
+    );
+    rig.assert_unharmed(32 * MIB);
 }
