@@ -123,19 +123,38 @@ impl Container {
             std::fs::copy(program, programs.join(name)).expect("copy a program");
         }
         run("runc", [OsStr::new("spec"), OsStr::new("--bundle"), bundle.path().as_os_str()]);
-        let file = bundle.path().join("config.json");
+        let mut container = Self { runtime, options, name, bundle, cgroup: PathBuf::new() };
+        container.change(|config| {
+            config["process"]["terminal"] = false.into();
+            config["process"]["args"] = json!(job.command());
+            config["linux"]["cgroupsPath"] = path.into();
+        });
+        container.launch();
+        container
+    }
+
+    /// Changes its specification, for the next start.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Value)) {
+        let file = self.bundle.path().join("config.json");
         let mut config: Value =
             serde_json::from_slice(&std::fs::read(&file).expect("read the spec")).expect("is JSON");
-        config["process"]["terminal"] = false.into();
-        config["process"]["args"] = json!(job.command());
-        config["linux"]["cgroupsPath"] = path.into();
+        change(&mut config);
         std::fs::write(&file, config.to_string()).expect("write the spec");
+    }
+
+    /// Ends it and starts it anew, in a cgroup of the same path.
+    pub(crate) fn restart(&mut self) {
+        run(self.runtime, ["delete", "--force", self.name]);
+        self.launch();
+    }
+
+    fn launch(&mut self) {
         // It hands its output to the container, which outlives it.
-        let mut child = Command::new(runtime)
-            .args(options)
+        let mut child = Command::new(self.runtime)
+            .args(self.options)
             .args(["run", "--detach", "--bundle"])
-            .arg(bundle.path())
-            .arg(name)
+            .arg(self.bundle.path())
+            .arg(self.name)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -143,14 +162,13 @@ impl Container {
             .expect("start it");
         let out = child.stdout.take().expect("a pipe");
         let status = child.wait().expect("it ends");
-        let mut container = Self { runtime, options, name, bundle, cgroup: PathBuf::new() };
-        assert!(status.success(), "{runtime} run: {status}");
+        assert!(status.success(), "{} run: {status}", self.runtime);
         ready(out);
-        let state: Value = serde_json::from_slice(&output(runtime, ["state", name]).stdout).expect("is JSON");
+        let state: Value =
+            serde_json::from_slice(&output(self.runtime, ["state", self.name]).stdout).expect("is JSON");
         let own = std::fs::read_to_string(format!("/proc/{}/cgroup", state["pid"])).expect("read its cgroup");
         let own = own.trim().strip_prefix("0::/").expect("cgroup v2");
-        container.cgroup = Path::new(MOUNT).join(own);
-        container
+        self.cgroup = Path::new(MOUNT).join(own);
     }
 
     /// `update` with these arguments, whatever comes of it.

@@ -129,3 +129,18 @@ pub(super) fn rounding() {
     }
     assert_eq!(read(&container.cgroup, "cpu.max"), "13000 100000");
 }
+
+/// A resize to what no node has is refused by nobody, and put in force by the next start.
+pub(super) fn restarted() {
+    let mut container = Container::start("runc", &[], "drift-restart", "/drift-restart", Job::Idle);
+    container.update(&["--cpu-quota", "100000", "--cpu-period", "100000"]);
+    let mut sentinel = watch(&container.cgroup, &["cpu.max=100000 100000"]);
+    container.change(|config| {
+        config["linux"]["resources"]["cpu"] = serde_json::json!({"quota": 10_000_000, "period": 100_000});
+    });
+    container.restart();
+    let line = sentinel.about("cpu.max");
+    assert_fields(&line, [("new", "10000000 100000"), ("cause", "restart"), ("drift", "new")]);
+    assert!(line["writer"]["comm"].as_str().is_some_and(|comm| comm.starts_with("runc")), "{line}");
+    assert_eq!(read(&container.cgroup, "cpu.max"), "10000000 100000");
+}

@@ -33,6 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
         debian("drift::a_property_that_is_set_is_systemds_write", debian::set_property),
         debian("drift::an_update_by_runc_is_named", debian::runc),
         debian("drift::an_update_by_crun_is_named", debian::crun),
+        debian("drift::a_restart_by_runc_is_named", debian::restarted),
         debian("drift::a_quota_that_systemd_rounds_is_no_drift", debian::rounding),
     ]
 }
