@@ -50,6 +50,12 @@ impl Lease {
     }
 }
 
+/// Fails with [`ActuateError::InProgress`] where a session is at work on the cgroup or in its way; the answer may be
+/// another one a moment later.
+pub fn check_free(cgroup: &Cgroup) -> Result<(), ActuateError> {
+    Lease::take(cgroup).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,6 +41,7 @@ fn heading(certificate: &Certificate) -> String {
             return format!("asked: {found} -> {target}");
         }
         Verdict::Feasible => "a dry run, left at",
+        Verdict::Refused(_) if certificate.dry_run => "a dry run, left at",
         Verdict::Refused(_) => "left at",
         Verdict::RolledBack(_) => "back at",
     };
@@ -222,6 +223,9 @@ mod tests {
         assert_eq!(heading(Verdict::Feasible), "asked: 128Mi -> 64Mi, a dry run, left at 128Mi");
         let refused = Verdict::Refused(Reason::BelowSafeMinimum);
         assert_eq!(heading(refused), "asked: 128Mi -> 64Mi, left at 128Mi");
+        let dry =
+            Certificate { verdict: Verdict::Refused(Reason::BelowSafeMinimum), dry_run: true, ..committed() };
+        assert_eq!(super::heading(&dry), "asked: 128Mi -> 64Mi, a dry run, left at 128Mi");
         let rolled_back = Verdict::RolledBack(Reason::StallBudget);
         assert_eq!(heading(rolled_back), "asked: 128Mi -> 64Mi, back at 128Mi");
         assert_eq!(heading(Verdict::RolledBack(Reason::Gone)), "asked: 128Mi -> 64Mi");

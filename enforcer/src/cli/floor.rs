@@ -54,8 +54,7 @@ struct Report<'a> {
     floor: Option<Floor>,
     peak_floor: Option<Floor>,
     growth_per_second: Bytes,
-    /// At the safe minimum.
-    headroom: Option<Headroom>,
+    headroom_at_safe_minimum: Option<Headroom>,
     window: Micros,
     samples: u64,
     populated: bool,
@@ -108,7 +107,7 @@ fn report<'a>(cgroup: &Cgroup, evidence: &'a Certificate, last: &'a Sample, unse
         floor: evidence.floor,
         peak_floor: peak.map(|peak| peak.floor),
         growth_per_second: evidence.growth_per_second,
-        headroom: evidence.safe_minimum.map(headroom),
+        headroom_at_safe_minimum: evidence.safe_minimum.map(headroom),
         window: peak.map_or(Micros::ZERO, |peak| peak.window),
         samples: peak.map_or(0, |peak| peak.samples),
         populated: last.populated,
@@ -142,7 +141,7 @@ fn render(cgroup: &Cgroup, report: &Report<'_>) -> String {
     if let (Some(peak), Some(last)) = (&report.peak_floor, &report.floor) {
         text.push_str(&certificate::floor(peak, last));
     }
-    if let (Some(headroom), Some(safe)) = (&report.headroom, report.safe_minimum) {
+    if let (Some(headroom), Some(safe)) = (&report.headroom_at_safe_minimum, report.safe_minimum) {
         text.extend(report.peak_floor.map(|peak| certificate::sum(&peak, headroom, safe)));
     }
     let _ = writeln!(text, "  observed {}, {}", report.window, certificate::readings(report.samples));

@@ -173,7 +173,7 @@ fn floor_root() {
     let script = format!("echo $$ > /sys/fs/cgroup/cgroup.procs && exec {ENFORCER} floor");
     let output = Command::new("/bin/busybox").args(["sh", "-c", &script]).output().expect("a shell");
     let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert_eq!(output.status.code(), Some(64), "{err}");
     for part in ["the root cgroup has no memory limit", "name another: enforcer floor CGROUP"] {
         assert!(err.contains(part), "{err}");
     }

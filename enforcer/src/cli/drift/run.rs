@@ -50,11 +50,12 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io)?;
     runtime.block_on(async {
         let stop = |kind| signal(kind).map_err(io);
-        let (mut interrupt, mut terminate) = (stop(SignalKind::interrupt())?, stop(SignalKind::terminate())?);
         let probe_error = |error: ProbeError| failure::probe(WHAT, first, &error);
         let screen = output::screen(options.json.json).map_err(io)?;
         output::loading(options.json.json);
         let mut sentinel = Sentinel::start(options, cgroups, mount, screen).map_err(probe_error)?;
+        // Not before: a signal ends the loading at once, and nothing is left of it.
+        let (mut interrupt, mut terminate) = (stop(SignalKind::interrupt())?, stop(SignalKind::terminate())?);
         let watching = sentinel.watching();
         if watching.files.is_empty() {
             let why = watching.lost.join("; ");

@@ -50,11 +50,12 @@ impl Watch<'_> {
     /// Says why it ended.
     async fn stand(&mut self, mut posts: Vec<Post>, armed: String) -> Result<&'static str, GuardError> {
         let wait = |error| GuardError::Probe(crate::probe::ProbeError::Wait(error));
-        let mut interrupted = signal(SignalKind::interrupt()).map_err(wait)?;
-        let mut ended = signal(SignalKind::terminate()).map_err(wait)?;
         let as_json = self.options.json.json;
         output::loading(as_json);
         let mut guard = Guard::load(GuardOptions::default())?;
+        // Not before: a signal ends the loading at once, and nothing is left of it.
+        let mut interrupted = signal(SignalKind::interrupt()).map_err(wait)?;
+        let mut ended = signal(SignalKind::terminate()).map_err(wait)?;
         if let Some(cgroup) = posts.iter().find_map(|post| to_look_at(&post.cgroup)) {
             guard.look_at(&cgroup)?;
         }

@@ -54,11 +54,12 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io)?;
     runtime.block_on(async {
         let stop = |kind| signal(kind).map_err(io);
-        let (mut interrupt, mut terminate) = (stop(SignalKind::interrupt())?, stop(SignalKind::terminate())?);
         let mut screen = output::screen(options.json.json).map_err(io)?;
         output::loading(options.json.json);
         let (mut recorder, began) =
             Recorder::open(&recorder_options).map_err(|error| fail(folder, &error))?;
+        // Not before: a signal ends the loading at once, and a store is whole at any moment.
+        let (mut interrupt, mut terminate) = (stop(SignalKind::interrupt())?, stop(SignalKind::terminate())?);
         let mut each = |stored: &Stored| {
             let line = if options.json.json { json::line(stored) } else { show::log_line(stored) };
             // It goes on recording where nobody reads along.

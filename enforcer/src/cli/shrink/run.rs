@@ -7,7 +7,7 @@ use super::{
     options::session,
 };
 use crate::{
-    actuate::StateDir,
+    actuate::{StateDir, check_free},
     cgroup::{Cgroup, Sampler, shown},
     cli::{Exit, Failure, certificate, failure, json, options as common, print, screen::Screen, stop},
     node::{Facts, Need, pressure_killer},
@@ -55,6 +55,9 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     // A dry run changes nothing, and makes no folder.
     let state = (!options.dry_run).then(|| StateDir::open(&options.state_dir.state_dir));
     let state_dir = state.transpose().map_err(|error| failure::actuate(WHAT, path, &error))?;
+    // Loading the kernel programs takes its time: who must not begin is told at once.
+    let free = if options.dry_run { Ok(()) } else { check_free(&cgroup) };
+    free.map_err(|error| failure::actuate(WHAT, path, &error))?;
     let killer = pressure_killer(&cgroup).map_err(|error| Failure::cgroup(WHAT, path, &error))?;
     let trace = options.trace.as_deref().map(|file| record(file, &cgroup, &policy)).transpose()?;
     if !options.json.json && options.to != options.to.page_floor() {

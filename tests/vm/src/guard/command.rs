@@ -11,6 +11,7 @@ use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -144,6 +145,24 @@ pub(super) fn stopped() {
     assert_eq!((&report["armed"], code), (&false.into(), Some(1)), "{report}");
     assert_eq!(write(cgroup, "memory.max", b"32M"), Ok(()), "a daemon that hangs is in nobody's way");
     standing.signal(Signal::SIGCONT);
+}
+
+/// Loading the programs takes its time, and whoever stops it meanwhile does not wait for that.
+pub(super) fn stopped_while_loading() {
+    let tenant = Tenant::new("loading");
+    let mut child = Command::new(ENFORCER)
+        .args(["guard", "--mode=enforce", "--no-store"])
+        .arg(path(&tenant.cgroup))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start enforcer guard");
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("loading")), "it says so");
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.signal(), output.stdout.as_slice()), (Some(15), &b""[..]), "it was not armed");
+    assert!(Found::all().expect("list them").is_empty(), "nothing is left");
 }
 
 /// It stays armed although nobody reads what it prints, and ends when it is told to.

@@ -89,6 +89,7 @@ pub(crate) fn cases() -> Vec<Case> {
         smoke("guard::the_command_tells_and_ends_cleanly", command::lines),
         smoke("guard::killed_it_is_gone", command::killed),
         full("guard::stopped_it_is_in_nobodys_way", command::stopped),
+        full("guard::stopped_while_loading_it_ends_at_once", command::stopped_while_loading),
         full("guard::unread_it_stays_armed_and_can_be_ended", command::unread),
         full("guard::ancestors_that_are_not_guarded_are_named", command::unguarded_above),
         smoke("guard::log_holds_what_a_killed_guard_told", log::killed),

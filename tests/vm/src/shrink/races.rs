@@ -121,12 +121,17 @@ fn second() {
     }
     let _workloads = [&sibling, &other].map(|group| Workload::run(group, "anon --size 4Mi"));
     let (running, mut workload) = in_state(&rig, "trial", Spans { trial: "60s", ..QUICK });
+    let says = format!("already in progress by pid {}", running.pid());
     for group in [&rig.group, &sibling, &pods[0]] {
         let ended = rig.shrink_at(group.path(), "20Mi", QUICK, &[]);
         assert_eq!(ended.code, Some(1), "{}", ended.text);
-        let says = format!("already in progress by pid {}", running.pid());
         assert!(ended.text.contains(&says), "{}", ended.text);
     }
+    let mut command = Command::new("/bin/enforcer");
+    command.args(["shrink", "--to=20Mi", "--state-dir"]).arg(rig.state_dir()).arg(rig.group.path());
+    let output = command.output().expect("enforcer starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains(&says) && !text.contains("loading"), "it is said at once: {text}");
     // Another pod's is nobody's concern.
     rig.shrink_at(other.path(), "20Mi", QUICK, &[]).assert_committed();
     for group in [&sibling, &pods[0]] {
