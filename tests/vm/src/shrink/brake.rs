@@ -28,20 +28,21 @@ fn is_command(entry: &Value, action: &str) -> bool {
     entry["command"]["action"].get(action).is_some()
 }
 
-/// From the first sign that the brake bites to `memory.high` back as found, in microseconds.
-fn brake_time(trace: &[Value]) -> u64 {
+/// From the first sign that the brake bites to `memory.high` back as found, in microseconds; `None` where it was off
+/// before anything came up to it.
+fn brake_time(trace: &[Value]) -> Option<u64> {
     let on = trace.iter().position(|entry| is_command(entry, "set_brake")).expect("the brake was on");
     let brake = number(&trace[on]["command"]["action"]["set_brake"]["high"]["bytes"]);
     let bites = |entry: &&Value| {
         let over = entry["outcome"]["kind"]["sampled"]["current"].as_u64().is_some_and(|usage| usage > brake);
         over || entry["signal"] == "reclaim_begin"
     };
-    let bite = trace[on..].iter().find(bites).expect("the brake was never hit");
+    let bite = trace[on..].iter().find(bites)?;
     let back = trace.iter().rfind(|entry| is_command(entry, "restore")).expect("nothing was put back");
     let id = &back["command"]["id"];
     let done = trace.iter().find(|entry| entry["outcome"]["id"] == *id).expect("the restore has an outcome");
     assert_eq!(done["outcome"]["kind"], "done", "{done}");
-    at(done).saturating_sub(at(bite))
+    Some(at(done).saturating_sub(at(bite)))
 }
 
 /// A process that allocates and allocates, from when `memory.high` goes down; nothing can be reclaimed.
@@ -59,8 +60,12 @@ fn breaker() {
     // The case itself is about time: a second, of which this leaves nothing to the emulator.
     let took = brake_time(&ended.trace());
     let high = number(&ended.certificate["deltas"]["high"]);
-    println!("the brake bit for {took} us, {high} high events");
-    assert!(took <= 1_000_000, "{took} us");
+    println!("the brake bit for {took:?} us, {high} high events");
+    match took {
+        Some(took) => assert!(took <= 1_000_000, "{took} us"),
+        // It was seen on its way.
+        None => assert!(reason.contains("growth"), "{reason}"),
+    }
     assert!(workload.line().starts_with("gap "), "the workload never got its memory");
     assert!(workload.alive());
 }
