@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::instance::{Class, Instance};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use enforcer::guard::{Cover, Guard, GuardMode, GuardOptions};
 use enforcer::probe::{Event, LimitKind, Need, Probe, ProbeOptions};
 use enforcer_gate::{Bytes, CgroupId};
@@ -53,6 +53,7 @@ pub(super) async fn run(options: &Options) -> Result<Vec<Outcome>> {
         ways.iter().map(|margin_kib| Outcome { margin_kib: *margin_kib, ..Outcome::default() }).collect();
     for _ in 0..options.rounds {
         for outcome in &mut outcomes {
+            ensure!(!instance.cgroup.pids().is_empty(), "nobody is there who could grow");
             let _guard = outcome.margin_kib.map(|kib| guard(&instance, kib)).transpose()?;
             for _ in 0..options.writes.div_ceil(options.rounds) {
                 attempt(&mut instance, &mut probe, &mut random, outcome).await?;
@@ -108,6 +109,8 @@ async fn attempt(
     outcome.killed_by_write += by_write;
     outcome.killed_later += later;
     if by_write + later > 0 || instance.killed()? {
+        // All of them: one that is killed may not have died yet.
+        instance.stop().await?;
         instance.reset().await?;
     }
     Ok(())
