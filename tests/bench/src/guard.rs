@@ -5,7 +5,12 @@ mod race;
 
 use anyhow::Result;
 use clap::Args;
+use enforcer::guard::{Cover, Guard, GuardMode, GuardOptions};
+use enforcer::probe::LimitKind;
+use enforcer_gate::{Bytes, CgroupId};
+use enforcer_vm_tests::scratch::Scratch;
 use serde::Serialize;
+use std::time::Duration;
 
 /// What to run.
 #[derive(Debug, Args)]
@@ -34,6 +39,16 @@ pub(crate) struct Options {
 struct Report {
     race: Vec<race::Outcome>,
     cost: Vec<cost::Outcome>,
+}
+
+/// An armed guard of one cgroup's `memory.max`, which need not be kept alive by a beat.
+fn enforcing(cgroup: &Scratch, margin: Bytes) -> Result<Guard> {
+    let mut guard = Guard::load(GuardOptions { stale: Duration::from_hours(1), ..GuardOptions::default() })?;
+    let files = vec![LimitKind::MemoryMax];
+    let cover = Cover { mode: GuardMode::Enforce, files, margin, own: true, below: false };
+    guard.cover(CgroupId::new(cgroup.id()), &cover)?;
+    guard.beat()?;
+    Ok(guard)
 }
 
 pub(crate) async fn run(options: Options) -> Result<()> {

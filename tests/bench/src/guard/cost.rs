@@ -1,17 +1,16 @@
 //! What a write costs with the guard, with the drift sentinel's programs and without either.
 
-use super::Options;
+use super::{Options, enforcing};
 use crate::clock::now_ns;
 use crate::stats::Spread;
 use anyhow::{Context, Result};
-use enforcer::guard::{Cover, Guard, GuardMode, GuardOptions};
+use enforcer::guard::Guard;
 use enforcer::probe::{LimitKind, Need, Probe, ProbeOptions};
-use enforcer_gate::{Bytes, CgroupId};
+use enforcer_gate::Bytes;
 use enforcer_vm_tests::scratch::Scratch;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
-use std::time::Duration;
 
 /// One writer with and without one part.
 #[derive(Debug, Serialize)]
@@ -89,17 +88,7 @@ type Load = fn(&Scratch) -> Result<Part>;
 const PARTS: [(&str, Load); 2] = [("guard", guard), ("drift sentinel", sentinel)];
 
 fn guard(cgroup: &Scratch) -> Result<Part> {
-    let mut guard = Guard::load(GuardOptions { stale: Duration::from_hours(1), ..GuardOptions::default() })?;
-    let cover = Cover {
-        mode: GuardMode::Enforce,
-        files: vec![LimitKind::MemoryMax],
-        margin: Bytes::from_mib(1),
-        own: true,
-        below: false,
-    };
-    guard.cover(CgroupId::new(cgroup.id()), &cover)?;
-    guard.beat()?;
-    Ok(Part::Guard(Box::new(guard)))
+    Ok(Part::Guard(Box::new(enforcing(cgroup, Bytes::from_mib(1))?)))
 }
 
 fn sentinel(_cgroup: &Scratch) -> Result<Part> {

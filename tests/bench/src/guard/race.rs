@@ -1,10 +1,9 @@
 //! The race that is left: a cgroup that grows between the guard's check and the new limit.
 
-use super::Options;
+use super::{Options, enforcing};
 use crate::instance::{Class, Instance};
 use anyhow::{Context, Result, ensure};
-use enforcer::guard::{Cover, Guard, GuardMode, GuardOptions};
-use enforcer::probe::{Event, LimitKind, Need, Probe, ProbeOptions};
+use enforcer::probe::{Event, Need, Probe, ProbeOptions};
 use enforcer_gate::{Bytes, CgroupId};
 use fastrand::Rng;
 use serde::Serialize;
@@ -54,7 +53,10 @@ pub(super) async fn run(options: &Options) -> Result<Vec<Outcome>> {
     for _ in 0..options.rounds {
         for outcome in &mut outcomes {
             ensure!(!instance.cgroup.pids().is_empty(), "nobody is there who could grow");
-            let _guard = outcome.margin_kib.map(|kib| guard(&instance, kib)).transpose()?;
+            let _guard = outcome
+                .margin_kib
+                .map(|kib| enforcing(&instance.cgroup, Bytes::new(kib << 10)))
+                .transpose()?;
             for _ in 0..options.writes.div_ceil(options.rounds) {
                 attempt(&mut instance, &mut probe, &mut random, outcome).await?;
             }
@@ -62,20 +64,6 @@ pub(super) async fn run(options: &Options) -> Result<Vec<Outcome>> {
     }
     instance.stop().await?;
     Ok(outcomes)
-}
-
-fn guard(instance: &Instance, margin_kib: u64) -> Result<Guard> {
-    let mut guard = Guard::load(GuardOptions { stale: Duration::from_hours(1), ..GuardOptions::default() })?;
-    let cover = Cover {
-        mode: GuardMode::Enforce,
-        files: vec![LimitKind::MemoryMax],
-        margin: Bytes::new(margin_kib << 10),
-        own: true,
-        below: false,
-    };
-    guard.cover(CgroupId::new(instance.cgroup.id()), &cover)?;
-    guard.beat()?;
-    Ok(guard)
 }
 
 async fn attempt(
