@@ -76,7 +76,7 @@ fn op() -> impl Strategy<Value = Op> {
         40 => Just(Op::Proceed),
         10 => answer.prop_map(Op::Answer),
         4 => (0_u64..3_000).prop_map(Op::Timeout),
-        4 => (0_u64..50_000).prop_map(Op::Wait),
+        4 => prop_oneof![9 => 0_u64..50_000, 1 => 0_u64..20_000_000].prop_map(Op::Wait),
         2 => prop_oneof![0_u64..100_000, 0_u64..60_000_000, 0_u64..1 << 50].prop_map(Op::Jump),
         6 => signal().prop_map(Op::Signal),
         5 => request,

@@ -301,6 +301,22 @@ fn a_command_that_is_never_answered_ends_it() {
     }
 }
 
+/// A process that was stopped hears of it all at once when it goes on, and the restore still gets its time.
+#[test]
+fn what_stops_it_finds_a_command_long_overdue() {
+    for state in STATES {
+        let mut stepped = Stepped::stopped_in(state, policy());
+        stepped.sim.now = stepped.sim.now.after(Micros::from_secs(7));
+        stepped.signal(&Signal::RestorerGone);
+        if lowered(state) {
+            assert!(matches!(stepped.in_flight.as_ref().unwrap().action, Action::Restore { .. }), "{state}");
+        }
+        let (verdict, stepped) = stepped.into_end();
+        assert_eq!(verdict, stopped(state, Reason::RestorerGone), "{state}");
+        stepped.assert_as_found();
+    }
+}
+
 #[test]
 fn a_restore_is_tried_until_it_works() {
     let mut stepped = Stepped::stopped_in(State::Watching, policy());

@@ -69,6 +69,11 @@ impl Actuator {
         self.outcomes.recv().await
     }
 
+    /// An outcome that is there already.
+    pub(super) fn landed(&mut self) -> Option<Outcome> {
+        self.outcomes.try_recv().ok()
+    }
+
     /// Ends the threads and gives back what the worker owned; `None` where it panicked.
     pub(super) fn stop(mut self) -> Option<Worker> {
         self.commands = None;

@@ -236,6 +236,11 @@ impl Drive<'_> {
         let mut beat = tokio::time::interval(BEAT);
         beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while self.gate.certificate().is_none() {
+            // What was done in time is in time, however late this process comes to hear of it.
+            if let Some(outcome) = self.actuator.landed() {
+                self.outcome(&outcome);
+                continue;
+            }
             let Some(deadline) = self.gate.poll_timeout() else { return Err(ShrinkError::NoCertificate) };
             let rest = Duration::from_micros(deadline.since(now()).get());
             tokio::select! {

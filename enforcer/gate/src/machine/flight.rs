@@ -33,8 +33,12 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Queues a command; it takes the place of one that was not fetched yet.
+    /// Queues a command; it takes the place of one that was not fetched yet, and a restore also that of one in
+    /// flight, whose lateness must not count against the restore.
     pub(super) fn push(&mut self, action: Action, due: Due, now: Instant, run: u64) {
+        if matches!(action, Action::Restore { .. }) {
+            self.flying = None;
+        }
         self.last_id = self.last_id.saturating_add(1);
         let command = Command { id: CommandId(self.last_id), action };
         let (due, span) = match due {
@@ -46,9 +50,7 @@ impl Flight {
 
     /// The next command to carry out.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Command> {
-        let slot = self.waiting.as_ref()?;
-        let supersedes = matches!(slot.command.action, Action::Restore { .. });
-        if self.flying.is_some() && !supersedes {
+        if self.flying.is_some() {
             return None;
         }
         self.flying = self.waiting.take().map(|slot| {
