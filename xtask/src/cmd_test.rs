@@ -1,7 +1,8 @@
 //! `cargo xtask test`: every tier, and the counts at the end.
 
 use crate::guest::{Boot, Kit};
-use crate::kernels::{self, KERNELS, Kernel, Tier};
+use crate::kernels::{self, KERNELS, Kernel, Tier, Unpacked};
+use crate::vm::EmulatorDied;
 use crate::{build, debian, long, setup};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -143,38 +144,45 @@ fn cargo_test() -> Command {
     cargo
 }
 
+/// One tier on one kernel. Where the emulator dies on the way the tier is run once more.
 fn guest(kit: &Kit, kernel: &Kernel, options: &Options, tier: &str) -> Result<(String, Counts)> {
     let unpacked = kernel.unpacked()?;
     println!("\n== {} ({tier})", unpacked.release);
-    let mut boot = Boot::new(&["/bin/busybox", "env"]);
-    boot.job.push(format!("ENFORCER_TIER={tier}"));
-    boot.job.push(format!("/bin/{}", build::VM_TESTS));
-    boot.job.push("--color=never".into());
-    boot.job.extend(options.filter.clone());
-    boot.time_out = Duration::from_mins(30);
-    if tier == DEBIAN {
-        boot.debian = Some(debian::image()?);
+    let debian = (tier == DEBIAN).then(debian::image).transpose()?;
+    let run = || {
+        let mut boot = Boot::new(&["/bin/busybox", "env"]);
+        boot.job.push(format!("ENFORCER_TIER={tier}"));
+        boot.job.push(format!("/bin/{}", build::VM_TESTS));
+        boot.job.push("--color=never".into());
+        boot.job.extend(options.filter.clone());
+        boot.time_out = Duration::from_mins(30);
+        boot.debian.clone_from(&debian);
+        runner(kit, &unpacked, boot)
+    };
+    let mut counts = run();
+    if let Some(died) = counts.as_ref().err().and_then(|error| error.downcast_ref::<EmulatorDied>()) {
+        println!("{died}\n    running the tier again");
+        counts = run();
     }
+    let counts = counts.unwrap_or_else(|error| {
+        println!("{error:#}");
+        Counts { failed: 1, ..Counts::default() }
+    });
+    Ok((format!("{} ({tier})", unpacked.release), counts))
+}
+
+/// One boot with a test runner, and what that counted.
+fn runner(kit: &Kit, kernel: &Unpacked, boot: Boot) -> Result<Counts> {
     let mut counts = None;
-    let ended = kit.boot(&unpacked, boot, |line| {
+    let ended = kit.boot(kernel, boot, |line| {
         println!("{line}");
         counts = Counts::of_line(line).or(counts);
-    });
-    let counts = match (ended, counts) {
-        (Ok(ended), Some(counts)) => {
-            println!("[launch to power-off {:.1} s]", ended.took.as_secs_f64());
-            counts
-        }
-        (Ok(ended), None) => {
-            println!("the guest's runner gave no counts, exit status {}", ended.status);
-            Counts { failed: 1, ..Counts::default() }
-        }
-        (Err(error), _) => {
-            println!("{error:#}");
-            Counts { failed: 1, ..Counts::default() }
-        }
-    };
-    Ok((format!("{} ({tier})", unpacked.release), counts))
+    })?;
+    match counts {
+        Some(_) => println!("[launch to power-off {:.1} s]", ended.took.as_secs_f64()),
+        None => println!("the guest's runner gave no counts, exit status {}", ended.status),
+    }
+    Ok(counts.unwrap_or(Counts { failed: 1, ..Counts::default() }))
 }
 
 #[cfg(test)]

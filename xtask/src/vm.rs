@@ -5,11 +5,12 @@ use crate::kernels::Unpacked;
 use crate::lines::{Lines, Next};
 use crate::qemu::{Disk, Machine};
 use crate::{cache, kmod, run};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 /// What a job may print in all.
@@ -21,6 +22,22 @@ const DATA_BYTES: u64 = 1 << 30;
 const SWAP_BYTES: u64 = 512 << 20;
 /// After so long nobody uses a scratch folder any more: it was left by a command that was killed.
 const STALE: Duration = Duration::from_hours(24);
+/// How often a guest is started whose emulator dies before the job prints anything.
+const STARTS_MAX: usize = 3;
+
+/// The emulator itself died, by a failed assertion of its own say (QEMU's `iotlb_to_section`, a race of its CPU threads,
+/// is one that was seen): that tells nothing about the guest.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct EmulatorDied(String);
+
+/// SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
+const FAULTS: [i32; 5] = [4, 6, 7, 8, 11];
+
+/// Whether a process ended by a fault of its own, and not because somebody ended it.
+fn crashed(status: ExitStatus) -> bool {
+    status.signal().is_some_and(|signal| FAULTS.contains(&signal))
+}
 
 /// What a guest is made of.
 pub(crate) struct Guest<'a> {
@@ -63,8 +80,27 @@ impl Scratch {
 }
 
 impl Guest<'_> {
-    /// Boots, hands every line that the job prints to `line`, and waits for power-off.
+    /// Boots, hands every line that the job prints to `line`, and waits for power-off. Where the emulator dies before the
+    /// first line it boots again.
     pub(crate) fn boot(&self, mut line: impl FnMut(&str)) -> Result<Ended> {
+        let mut starts = 0;
+        loop {
+            let mut silent = true;
+            let ended = self.boot_once(|text| {
+                silent = false;
+                line(text);
+            });
+            starts += 1;
+            match ended {
+                Err(error) if silent && starts < STARTS_MAX && error.is::<EmulatorDied>() => {
+                    println!("{error}\n    starting the guest again");
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    fn boot_once(&self, mut line: impl FnMut(&str)) -> Result<Ended> {
         let scratch = Scratch::new()?;
         let mut qemu = self.prepare(&scratch, false)?;
         qemu.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -112,6 +148,7 @@ impl Guest<'_> {
         let qemu = child.wait()?;
         let took = began.elapsed();
         let status = std::fs::read_to_string(scratch.path("status")).unwrap_or_default();
+        let died = stopped.is_none() && crashed(qemu);
         let why = match (stopped, status.trim().parse()) {
             (None, Ok(status)) => return Ok(Ended { status, took }),
             (Some(why), _) => why,
@@ -120,12 +157,13 @@ impl Guest<'_> {
         let log = scratch.path("kernel.log");
         let kept = cache::folder("log")?.join(format!("{}.log", self.kernel.release));
         std::fs::copy(&log, &kept).with_context(|| format!("keep the guest's log as {}", kept.display()))?;
-        bail!(
+        let why = format!(
             "{why} (kernel {}); its log is {} and ends with:\n{}",
             self.kernel.release,
             kept.display(),
             tail(&String::from_utf8_lossy(&std::fs::read(&log)?))
-        )
+        );
+        Err(if died { EmulatorDied(why).into() } else { anyhow!(why) })
     }
 
     fn prepare(&self, scratch: &Scratch, terminal: bool) -> Result<Command> {
@@ -198,6 +236,15 @@ fn remove_stale(folder: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_died_of_itself() {
+        let ended = |script| Command::new("sh").args(["-c", script]).status().expect("a shell");
+        assert!(crashed(ended("kill -ABRT $$")) && crashed(ended("kill -SEGV $$")));
+        assert!(
+            !crashed(ended("exit 1")) && !crashed(ended("kill -KILL $$")) && !crashed(ended("kill -TERM $$"))
+        );
+    }
 
     #[test]
     fn the_end_of_a_log() {

@@ -7,6 +7,8 @@ use enforcer_vm_tests::case::{Case, Tier, nothing};
 use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
 use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::process::Command;
 
 pub(super) fn cases() -> Vec<Case> {
     let smoke = |name, run| Case { name, tier: Tier::Smoke, needs: nothing, run };
@@ -15,6 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
         smoke("shrink::kill_9_in_every_state_leaves_all_as_found", killed),
         smoke("shrink::both_killed_is_settled_by_recover", both_killed),
         full("shrink::both_killed_is_settled_by_the_next_shrink", next_shrink),
+        full("shrink::what_a_killed_run_left_is_said_by_who_only_looks", looked_at),
         full("shrink::a_raise_after_the_crash_is_never_undone", raised_after),
         smoke("shrink::a_killed_restorer_takes_everything_back_at_once", restorer_killed),
         full("shrink::a_stopped_run_is_undone_while_it_is_stopped", stopped),
@@ -150,6 +153,42 @@ fn next_shrink() {
     rig.assert_unharmed(TO_BYTES);
     assert!(workload.alive());
     rig.assert_settled();
+}
+
+/// Who only looks leaves it as it is, and says that the limits are no one's choice.
+fn looked_at() {
+    let rig = Rig::new("looked-at");
+    let (state, spans) = STATES[3];
+    let mut workload = leave(&rig, state, spans);
+    let left = rig.limits();
+    let said = |args: &[&str]| {
+        let output = Command::new("/bin/enforcer")
+            .arg(args[0])
+            .arg(rig.group.path())
+            .args(&args[1..])
+            .arg("--state-dir")
+            .arg(rig.state_dir())
+            .output()
+            .expect("enforcer starts");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let floor = ["floor", "--window=500ms"];
+    let dry = ["shrink", "--to=48Mi", "--observe=500ms", "--dry-run"];
+    for args in [&floor[..], &dry] {
+        let unsettled = |text: &str| serde_json::from_str::<Value>(text).expect("JSON")["unsettled"].clone();
+        let json = [args, &["--json"]].concat();
+        let (text, before) = (said(args), unsettled(&said(&json)));
+        assert!(text.contains("an earlier run was killed and left its limits here"), "{args:?}: {text}");
+        assert_eq!(before, true, "{args:?}");
+    }
+    assert_eq!(rig.limits(), left);
+    assert_eq!(rig.recover().0, Some(0));
+    rig.assert_as_found();
+    for args in [&floor[..], &dry] {
+        let text = said(args);
+        assert!(text.contains("safe minimum") && !text.contains("an earlier run"), "{args:?}: {text}");
+    }
+    assert!(workload.alive());
 }
 
 fn raised_after() {

@@ -3,6 +3,7 @@
 mod bench;
 mod brake;
 mod crash;
+mod debian;
 mod races;
 mod rig;
 mod tree;
@@ -18,6 +19,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(tree::cases());
     cases.extend(races::cases());
     cases.extend(crash::cases());
+    cases.extend(debian::cases());
     cases
 }
 
