@@ -2,11 +2,14 @@
 
 use crate::guest::{Boot, Kit};
 use crate::kernels::{self, KERNELS, Kernel, Tier, Unpacked};
+use crate::lanes::{self, Out};
 use crate::vm::EmulatorDied;
 use crate::{build, debian, long, setup};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::io::{BufRead, BufReader};
+use std::num::NonZero;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -32,6 +35,9 @@ const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::VM_TESTS, 
 
 /// The tier of what needs systemd or a container runtime: in a guest of its own, which runs nothing else.
 const DEBIAN: &str = "debian";
+
+/// Two guests of 2 GiB, and room for this machine's own work.
+const LANES_MIB: u64 = 6 << 10;
 
 /// What test runners counted.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -82,13 +88,16 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
     }
     if !options.host_only {
         let kit = Kit::ready(&PROGRAMS)?;
-        for kernel in chosen(options.kernel.as_deref())? {
-            let full = kernel.tier == Tier::Full || options.kernel.is_some();
-            summary.push(guest(&kit, kernel, options, if full { "full" } else { "smoke" })?);
-            if kernel.name == kernels::DEFAULT {
-                summary.push(guest(&kit, kernel, options, DEBIAN)?);
-            }
+        let lanes = lanes();
+        if lanes > 1 {
+            println!("\n{lanes} guests side by side; what one prints waits while another prints");
         }
+        let print = |line: &str| println!("{line}");
+        let tiers = tiers(options)?;
+        summary.extend(lanes::run(tiers, lanes, &print, |tier, out| {
+            let counts = guest(&kit, &tier, options.filter.as_deref(), out);
+            (tier.title(), counts)
+        }));
     }
     println!("\n== summary");
     for (name, counts) in &summary {
@@ -144,44 +153,76 @@ fn cargo_test() -> Command {
     cargo
 }
 
-/// One tier on one kernel. Where the emulator dies on the way the tier is run once more.
-fn guest(kit: &Kit, kernel: &Kernel, options: &Options, tier: &str) -> Result<(String, Counts)> {
-    let unpacked = kernel.unpacked()?;
-    println!("\n== {} ({tier})", unpacked.release);
-    let debian = (tier == DEBIAN).then(debian::image).transpose()?;
-    let run = || {
-        let mut boot = Boot::new(&["/bin/busybox", "env"]);
-        boot.job.push(format!("ENFORCER_TIER={tier}"));
-        boot.job.push(format!("/bin/{}", build::VM_TESTS));
-        boot.job.push("--color=never".into());
-        boot.job.extend(options.filter.clone());
-        boot.time_out = Duration::from_mins(30);
-        boot.debian.clone_from(&debian);
-        runner(kit, &unpacked, boot)
-    };
-    let mut counts = run();
-    if let Some(died) = counts.as_ref().err().and_then(|error| error.downcast_ref::<EmulatorDied>()) {
-        println!("{died}\n    running the tier again");
-        counts = run();
-    }
-    let counts = counts.unwrap_or_else(|error| {
-        println!("{error:#}");
-        Counts { failed: 1, ..Counts::default() }
-    });
-    Ok((format!("{} ({tier})", unpacked.release), counts))
+/// One boot's worth of tests.
+struct GuestTier {
+    kernel: Unpacked,
+    name: &'static str,
+    debian: Option<PathBuf>,
 }
 
-/// One boot with a test runner, and what that counted.
-fn runner(kit: &Kit, kernel: &Unpacked, boot: Boot) -> Result<Counts> {
+impl GuestTier {
+    fn title(&self) -> String {
+        format!("{} ({})", self.kernel.release, self.name)
+    }
+}
+
+/// What is to be booted, the longest first, with all that it takes on this machine's disk.
+fn tiers(options: &Options) -> Result<Vec<GuestTier>> {
+    let mut tiers = Vec::new();
+    for kernel in chosen(options.kernel.as_deref())? {
+        let full = kernel.tier == Tier::Full || options.kernel.is_some();
+        let name = if full { "full" } else { "smoke" };
+        tiers.push(GuestTier { kernel: kernel.unpacked()?, name, debian: None });
+        if kernel.name == kernels::DEFAULT {
+            let debian = Some(debian::image()?);
+            tiers.push(GuestTier { kernel: kernel.unpacked()?, name: DEBIAN, debian });
+        }
+    }
+    Ok(tiers)
+}
+
+/// How many guests run side by side: one waits more than it computes, but each needs its memory.
+fn lanes() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available =
+        memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next());
+    let available_mib = available.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024;
+    if cpus > 1 && available_mib > LANES_MIB { 2 } else { 1 }
+}
+
+/// One tier on one kernel. Where the emulator dies on the way the tier is run once more.
+fn guest(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Counts {
+    out.line(&format!("\n== {}", tier.title()));
+    let mut counts = runner(kit, tier, filter, out);
+    if let Some(died) = counts.as_ref().err().and_then(|error| error.downcast_ref::<EmulatorDied>()) {
+        out.line(&format!("{died}\n    running the tier again"));
+        counts = runner(kit, tier, filter, out);
+    }
+    counts.unwrap_or_else(|error| {
+        out.line(&format!("{error:#}"));
+        Counts { failed: 1, ..Counts::default() }
+    })
+}
+
+/// One boot with the test runner, and what that counted.
+fn runner(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Result<Counts> {
+    let mut boot = Boot::new(&["/bin/busybox", "env"]);
+    boot.job.push(format!("ENFORCER_TIER={}", tier.name));
+    boot.job.push(format!("/bin/{}", build::VM_TESTS));
+    boot.job.push("--color=never".into());
+    boot.job.extend(filter.map(str::to_owned));
+    boot.time_out = Duration::from_hours(1);
+    boot.debian.clone_from(&tier.debian);
     let mut counts = None;
-    let ended = kit.boot(kernel, boot, |line| {
-        println!("{line}");
+    let ended = kit.boot(&tier.kernel, boot, |line| {
+        out.line(line);
         counts = Counts::of_line(line).or(counts);
     })?;
-    match counts {
-        Some(_) => println!("[launch to power-off {:.1} s]", ended.took.as_secs_f64()),
-        None => println!("the guest's runner gave no counts, exit status {}", ended.status),
-    }
+    out.line(&match counts {
+        Some(_) => format!("[launch to power-off {:.1} s]", ended.took.as_secs_f64()),
+        None => format!("the guest's runner gave no counts, exit status {}", ended.status),
+    });
     Ok(counts.unwrap_or(Counts { failed: 1, ..Counts::default() }))
 }
 

@@ -14,6 +14,7 @@ mod debian;
 mod guest;
 mod kernels;
 mod kmod;
+mod lanes;
 mod lines;
 mod long;
 mod qemu;

@@ -77,16 +77,26 @@ pub(super) fn heartbeat() {
     let stale = Duration::from_secs(2);
     let mut armed = Armed::with(GuardOptions { stale, ..GuardOptions::default() });
     armed.cover_with(cgroup, enforce);
-    let beat = Instant::now();
-    armed.guard.beat().expect("beat");
-    assert_eq!(write(cgroup, "memory.max", NEAR), BUSY);
-    assert!(beat.elapsed() < stale, "the machine is too slow for this test");
+    let beat = loop {
+        let beat = Instant::now();
+        armed.guard.beat().expect("beat");
+        let result = write(cgroup, "memory.max", NEAR);
+        let verdicts: Vec<_> = armed.told().iter().map(|judged| (judged.verdict, judged.reason)).collect();
+        if beat.elapsed() < stale {
+            assert_eq!((result, verdicts.as_slice()), (BUSY, &[(Verdict::Denied, Reason::NoLease)][..]));
+            break beat;
+        }
+        // A slow machine: that may have been too late.
+        cgroup.write("memory.max", "64M");
+        armed.told();
+    };
+    let before = armed.count(Verdict::Disarmed, Reason::NoLease);
     // Only time makes it stale.
     std::thread::sleep(stale.saturating_sub(beat.elapsed()) + Duration::from_millis(200));
     assert_eq!(write(cgroup, "memory.max", NEAR), Ok(()));
     let verdicts: Vec<_> = armed.told().iter().map(|judged| (judged.verdict, judged.reason)).collect();
-    assert_eq!(verdicts, [(Verdict::Denied, Reason::NoLease), (Verdict::Disarmed, Reason::NoLease)]);
-    assert_eq!(armed.count(Verdict::Disarmed, Reason::NoLease), 1);
+    assert_eq!(verdicts, [(Verdict::Disarmed, Reason::NoLease)]);
+    assert_eq!(armed.count(Verdict::Disarmed, Reason::NoLease), before + 1);
     cgroup.write("memory.max", "64M");
     armed.guard.beat().expect("beat");
     assert_eq!(write(cgroup, "memory.max", NEAR), BUSY, "a beat arms it again");
