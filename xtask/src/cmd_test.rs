@@ -88,12 +88,12 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
     }
     if !options.host_only {
         let kit = Kit::ready(&PROGRAMS)?;
-        let lanes = lanes();
+        let tiers = tiers(options)?;
+        let lanes = lanes().min(tiers.len());
         if lanes > 1 {
             println!("\n{lanes} guests side by side; what one prints waits while another prints");
         }
         let print = |line: &str| println!("{line}");
-        let tiers = tiers(options)?;
         summary.extend(lanes::run(tiers, lanes, &print, |tier, out| {
             let counts = guest(&kit, &tier, options.filter.as_deref(), out);
             (tier.title(), counts)

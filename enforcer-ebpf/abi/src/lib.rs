@@ -21,7 +21,7 @@ mod text;
 
 pub use guard::{GuardLife, GuardMode, Guarded, Lease, LeaseKey};
 pub use judge::{Facts, GuardVerdict, Reason, Source, Verdict};
-pub use limit_value::{Asked, LIMIT_WRITE_MAX, LimitParser, limit_value};
+pub use limit_value::{Asked, Grammar, LIMIT_WRITE_MAX, LimitParser, limit_value};
 pub use offsets::{Field, Offsets};
 pub use program::{COST_BUCKETS, Cost, Program};
 pub use record::{Header, Kind, Record, RecordError};

@@ -20,6 +20,26 @@ pub enum Asked {
     Refused,
 }
 
+/// Where kernels differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grammar {
+    /// As on every kernel that was tried up to 6.18: numbers wrap at 64 bits (`16E` is 0, `17E` is `1E`), and a suffix
+    /// without a digit is 0.
+    Loose,
+    /// As on 7.3: what is beyond 64 bits is "max", and a suffix without a digit is refused.
+    Strict,
+}
+
+impl Grammar {
+    /// For [`LimitParser`].
+    pub const fn mask(self) -> u64 {
+        match self {
+            Self::Loose => 0,
+            Self::Strict => u64::MAX,
+        }
+    }
+}
+
 /// Where the parser is. A number, so that any value that the kernel's verifier thinks of is one.
 type State = u8;
 
@@ -42,7 +62,10 @@ const END: State = 9;
 /// As [`TAIL`] and [`END`], behind `max`.
 const MAX_TAIL: State = 10;
 const MAX_END: State = 11;
-const REFUSED: State = 12;
+/// As [`TAIL`] and [`END`], behind a suffix of no number.
+const BARE: State = 12;
+const BARE_END: State = 13;
+const REFUSED: State = 14;
 /// Room in the tables: a power of two, so that a mask bounds the index.
 const STATES: usize = 16;
 
@@ -102,10 +125,12 @@ const fn next(state: State, class: Class) -> State {
         }
     };
     match (state, class) {
-        (END, _) | (TAIL | M | START | ZERO | OCTAL | DECIMAL | HEX, Class::Nul) => END,
+        (END, _) | (TAIL | START | ZERO | OCTAL | DECIMAL | HEX, Class::Nul) => END,
+        (BARE_END, _) | (BARE | M, Class::Nul) => BARE_END,
         (MAX_END, _) | (MAX_TAIL, Class::Nul) => MAX_END,
         (START, Class::Space) => START,
-        (TAIL | M | ZERO | OCTAL | DECIMAL | HEX, Class::Space) => TAIL,
+        (TAIL | ZERO | OCTAL | DECIMAL | HEX, Class::Space) => TAIL,
+        (BARE | M, Class::Space) | (START, Class::Suffix | Class::E) => BARE,
         (START, Class::Zero) => ZERO,
         (START, Class::M) => M,
         (M, Class::A) => MA,
@@ -114,7 +139,7 @@ const fn next(state: State, class: Class) -> State {
         (ZERO | OCTAL, _) if digit <= 7 => OCTAL,
         (START | DECIMAL, _) if digit <= 9 => DECIMAL,
         (ZERO_X | HEX, _) if digit <= 15 => HEX,
-        (START | ZERO | OCTAL | DECIMAL | HEX, Class::M | Class::Suffix | Class::E) => TAIL,
+        (ZERO | OCTAL | DECIMAL | HEX, Class::M | Class::Suffix | Class::E) => TAIL,
         _ => REFUSED,
     }
 }
@@ -209,7 +234,7 @@ static EFFECTS: [Effect; STATES] = {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct LimitParser {
-    /// In bytes; wraps at 64 bits, as the kernel's does.
+    /// In bytes.
     value: u64,
     state: u32,
     /// No padding: kernel programs copy it in words.
@@ -220,46 +245,56 @@ impl LimitParser {
     /// Nothing read yet.
     pub const START: Self = Self { value: 0, state: START as u32, unused: 0 };
 
-    /// Takes the next byte.
+    /// Takes the next byte. `strict` is a [`Grammar::mask`]: a number, for a branch would be two ways to the kernel's
+    /// verifier.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a call inside a kernel program would cost a stack frame")]
-    pub fn step(&mut self, byte: u8) {
+    pub fn step(&mut self, byte: u8, strict: u64) {
         let byte = BYTES[byte as usize];
         let state = NEXT[(self.state as usize & 15) << 4 | (byte.class as usize & 15)];
         let effect = EFFECTS[state as usize & 15];
-        let value = self
-            .value
-            .wrapping_mul(u64::from(effect.times))
-            .wrapping_add(u64::from(byte.digit & effect.digit));
-        self.value = value << (byte.shift & effect.shift & 63);
+        let (times, digit) = (u64::from(effect.times), u64::from(byte.digit & effect.digit));
+        let (high, low) = (self.value >> 32, self.value & u64::from(u32::MAX));
+        let product = self.value.wrapping_mul(times);
+        let sum = product.wrapping_add(digit);
+        let shift = byte.shift & effect.shift & 63;
+        // What each step lost at the top: nothing, where all three are 0.
+        let lost =
+            (high * times + (low * times >> 32)) >> 32 | (product & !sum) >> 63 | (sum >> 1) >> (63 - shift);
+        let all_if_lost = 0_u64.wrapping_sub((lost | 0_u64.wrapping_sub(lost)) >> 63);
+        self.value = sum << shift | all_if_lost & strict;
         self.state = u32::from(state);
     }
 
     /// What was asked for, after the last byte.
     #[inline(always)]
-    pub const fn finish(&self) -> Asked {
+    pub const fn finish(&self, strict: u64) -> Asked {
         const REFUSED: u32 = self::REFUSED as u32;
         const MAX_TAIL: u32 = self::MAX_TAIL as u32;
         const MAX_END: u32 = self::MAX_END as u32;
         const ZERO_X: u32 = self::ZERO_X as u32;
         const MA: u32 = self::MA as u32;
+        const M: u32 = self::M as u32;
+        const BARE: u32 = self::BARE as u32;
+        const BARE_END: u32 = self::BARE_END as u32;
         let pages = self.value / 4096;
         match self.state {
             MAX_TAIL | MAX_END => Asked::Pages(PAGES_MAX),
             ZERO_X | MA | REFUSED.. => Asked::Refused,
+            M | BARE | BARE_END if strict != 0 => Asked::Refused,
             _ => Asked::Pages(if pages < PAGES_MAX { pages } else { PAGES_MAX }),
         }
     }
 }
 
 /// What one write of `bytes` to a memory limit file asks for.
-pub fn limit_value(bytes: &[u8]) -> Asked {
+pub fn limit_value(bytes: &[u8], grammar: Grammar) -> Asked {
     if bytes.is_empty() || bytes.len() > LIMIT_WRITE_MAX {
         return Asked::Refused;
     }
     let mut parser = LimitParser::START;
     for byte in bytes {
-        parser.step(*byte);
+        parser.step(*byte, grammar.mask());
     }
-    parser.finish()
+    parser.finish(grammar.mask())
 }

@@ -1,10 +1,12 @@
 //! The parser of limits against the kernel's own functions, written down once more from the C.
 
-use enforcer_abi::{Asked, LIMIT_WRITE_MAX, PAGES_MAX, limit_value};
+use enforcer_abi::{Asked, Grammar, LIMIT_WRITE_MAX, PAGES_MAX, limit_value};
 use proptest::prelude::*;
 
 /// How many random strings.
 const STRINGS: u32 = 100_000;
+
+const BOTH: [Grammar; 2] = [Grammar::Loose, Grammar::Strict];
 
 /// Bytes behind which there is always a NUL, as in the kernel's buffer.
 struct Text<'a>(&'a [u8]);
@@ -30,8 +32,16 @@ fn strstrip(buffer: &[u8]) -> &[u8] {
     text
 }
 
+/// `value * times + more`, as far as it goes.
+fn grown(value: u64, times: u64, more: u64, grammar: Grammar) -> u64 {
+    match grammar {
+        Grammar::Loose => value.wrapping_mul(times).wrapping_add(more),
+        Grammar::Strict => value.saturating_mul(times).saturating_add(more),
+    }
+}
+
 /// `simple_strtoull(text, &end, 0)`: the value, and where it ends.
-fn simple_strtoull(text: &Text<'_>) -> (u64, usize) {
+fn simple_strtoull(text: &Text<'_>, grammar: Grammar) -> (u64, usize) {
     let (mut base, mut at) = (10_u64, 0);
     if text.at(0) == b'0' {
         base = 8;
@@ -44,14 +54,14 @@ fn simple_strtoull(text: &Text<'_>) -> (u64, usize) {
         if u64::from(digit) >= base {
             break;
         }
-        result = result.wrapping_mul(base).wrapping_add(u64::from(digit));
+        result = grown(result, base, u64::from(digit), grammar);
         at += 1;
     }
     (result, at)
 }
 
 /// `page_counter_memparse(strstrip(buffer), "max")`.
-fn reference(buffer: &[u8]) -> Asked {
+fn reference(buffer: &[u8], grammar: Grammar) -> Asked {
     if buffer.is_empty() || buffer.len() > 4096 {
         return Asked::Refused;
     }
@@ -60,7 +70,7 @@ fn reference(buffer: &[u8]) -> Asked {
         return Asked::Pages(PAGES_MAX);
     }
     let text = Text(stripped);
-    let (mut value, mut at) = simple_strtoull(&text);
+    let (mut value, mut at) = simple_strtoull(&text, grammar);
     let power = match text.at(at) {
         b'K' | b'k' => 1,
         b'M' | b'm' => 2,
@@ -71,7 +81,10 @@ fn reference(buffer: &[u8]) -> Asked {
         _ => 0,
     };
     for _ in 0..power {
-        value <<= 10;
+        value = grown(value, 1024, 0, grammar);
+    }
+    if power > 0 && at == 0 && grammar == Grammar::Strict {
+        return Asked::Refused;
     }
     at += usize::from(power > 0);
     if text.at(at) != 0 { Asked::Refused } else { Asked::Pages((value / 4096).min(PAGES_MAX)) }
@@ -119,22 +132,16 @@ fn every_oddity_of_the_kernels_grammar() {
         (b"1E", pages(1 << 48)),
         (b"8E", pages(PAGES_MAX)),
         (b"7E", pages(7 << 48)),
-        (b"16E", pages(0)),
-        (b"17E", pages(1 << 48)),
         (b"max", pages(PAGES_MAX)),
         (b" \t\xa0max\x0b\n", pages(PAGES_MAX)),
         (b"max\0x", pages(PAGES_MAX)),
         (b"", Asked::Refused),
         (b"\n", pages(0)),
         (b"\0", pages(0)),
-        (b"k", pages(0)),
-        (b"E", pages(0)),
-        (b"m", pages(0)),
-        (b"m\n", pages(0)),
-        (b"M", pages(0)),
+        (b"0k", pages(0)),
+        (b"0m", pages(0)),
         (b"4096\0999", pages(1)),
-        (b"18446744073709551616", pages(0)),
-        (b"18446744073709555712", pages(1)),
+        (b"18446744073709551615", pages(PAGES_MAX)),
         (b"ma", Asked::Refused),
         (b"MAX", Asked::Refused),
         (b"maxx", Asked::Refused),
@@ -151,8 +158,44 @@ fn every_oddity_of_the_kernels_grammar() {
         (b"0.5G", Asked::Refused),
         (b"12x", Asked::Refused),
     ] {
-        assert_eq!(limit_value(text), asked, "{}", text.escape_ascii());
-        assert_eq!(reference(text), asked, "reference: {}", text.escape_ascii());
+        for grammar in BOTH {
+            assert_eq!(limit_value(text, grammar), asked, "{}", text.escape_ascii());
+            assert_eq!(reference(text, grammar), asked, "reference: {}", text.escape_ascii());
+        }
+    }
+}
+
+/// As 6.18 has it, and 7.3.
+#[test]
+fn a_suffix_without_a_digit_is_nothing_or_no_number() {
+    for text in [&b"k"[..], b"E", b"m", b"M", b"m\n", b"m\0x", b" k ", b"k\0x", b"e \n"] {
+        for (grammar, asked) in [(Grammar::Loose, Asked::Pages(0)), (Grammar::Strict, Asked::Refused)] {
+            assert_eq!(limit_value(text, grammar), asked, "{} {grammar:?}", text.escape_ascii());
+            assert_eq!(reference(text, grammar), asked, "reference: {}", text.escape_ascii());
+        }
+    }
+}
+
+/// As 6.18 has it, and 7.3.
+#[test]
+fn what_is_beyond_64_bits_wraps_or_is_all_there_can_be() {
+    for (text, wrapped) in [
+        (&b"16E"[..], 0),
+        (b"17E", 1 << 48),
+        (b"33E", 1 << 48),
+        (b"16385P", 1 << 38),
+        (b"17592186044416M", 0),
+        (b"18446744073709551616", 0),
+        (b"18446744073709555712", 1),
+        (b"0x10000000000000000", 0),
+        (b"04000000000000000001000", 0),
+        (b"99999999999999999999999", 200_376_420_520_685_568 / 4096),
+    ] {
+        for (grammar, pages) in [(Grammar::Loose, wrapped), (Grammar::Strict, PAGES_MAX)] {
+            let asked = Asked::Pages(pages);
+            assert_eq!(limit_value(text, grammar), asked, "{} {grammar:?}", text.escape_ascii());
+            assert_eq!(reference(text, grammar), asked, "reference: {}", text.escape_ascii());
+        }
     }
 }
 
@@ -160,15 +203,17 @@ fn every_oddity_of_the_kernels_grammar() {
 fn a_write_may_be_a_page_long() {
     let mut bytes = vec![b' '; LIMIT_WRITE_MAX - 4];
     bytes.extend(b"4096");
-    assert_eq!(limit_value(&bytes), Asked::Pages(1));
+    assert_eq!(limit_value(&bytes, Grammar::Loose), Asked::Pages(1));
     bytes.push(b'\n');
-    assert_eq!(limit_value(&bytes), Asked::Refused);
+    assert_eq!(limit_value(&bytes, Grammar::Loose), Asked::Refused);
 }
 
 #[test]
 fn random_strings_are_read_as_the_kernels_functions_read_them() {
     let config = ProptestConfig { cases: STRINGS, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(bytes in string())| {
-        prop_assert_eq!(limit_value(&bytes), reference(&bytes), "{}", bytes.escape_ascii());
+        for grammar in BOTH {
+            prop_assert_eq!(limit_value(&bytes, grammar), reference(&bytes, grammar), "{}", bytes.escape_ascii());
+        }
     });
 }

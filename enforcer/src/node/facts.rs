@@ -4,6 +4,7 @@ use crate::cgroup::{
     Mount,
     mountinfo::{Hierarchy, cgroup_mounts, hierarchy},
 };
+use enforcer_abi::Grammar;
 use enforcer_gate::Bytes;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use std::{
@@ -137,7 +138,20 @@ pub(crate) fn security_modules() -> Option<Vec<String>> {
     text("/sys/kernel/security/lsm").map(|list| list.trim().split(',').map(Into::into).collect())
 }
 
+/// The first that was tried with the strict grammar (docs/guard.md).
+const STRICT: (u32, u32) = (7, 3);
+
 impl Release {
+    /// The running kernel's; empty where it does not tell.
+    pub fn running() -> Self {
+        Self::parse(&std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())
+    }
+
+    /// How it reads what is written to a limit. Where that is not known it is what gives the lower limit.
+    pub fn limit_grammar(&self) -> Grammar {
+        if self.numbers >= STRICT { Grammar::Strict } else { Grammar::Loose }
+    }
+
     fn parse(text: &str) -> Self {
         let mut numbers =
             text.trim().split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
@@ -239,6 +253,14 @@ mod tests {
         check("", (0, 0));
         check("x.y", (0, 0));
         check("99999999999.1", (0, 1));
+        for (text, grammar) in [
+            ("6.18.15+deb13", Grammar::Loose),
+            ("7.3.4", Grammar::Strict),
+            ("7.10", Grammar::Strict),
+            ("", Grammar::Loose),
+        ] {
+            assert_eq!(Release::parse(text).limit_grammar(), grammar, "{text}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::hooks::{Attachment, Point};
 use super::options::ProbeOptions;
 use super::stat_table;
 use super::summary::Summary;
+use crate::node::Release;
 use aya::programs::{BtfTracePoint, FEntry, FExit, KProbe, Lsm, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 use enforcer_abi::{Field, Program};
@@ -39,6 +40,7 @@ impl Object {
         let stat_table = table.unwrap_or(0);
         let offsets = offsets.to_bytes();
         let keep_past = [u8::from(options.keep_past)];
+        let strict = Release::running().limit_grammar().mask().to_ne_bytes();
         let measure = [u8::from(options.measure)];
         // Where they can't be counted, only what every mask of CPUs has is read.
         let cpus =
@@ -48,6 +50,7 @@ impl Object {
             .override_global("OFFSETS", offsets.as_slice(), true)
             .override_global("MEASURE", measure.as_slice(), true)
             .override_global("CPUS", cpus.as_slice(), true)
+            .override_global("STRICT", strict.as_slice(), true)
             .override_global("KEEP_PAST", keep_past.as_slice(), true)
             .override_global("STAT_TABLE", stat_table.to_ne_bytes().as_slice(), true)
             .map_max_entries("EVENTS", options.ring_bytes)

@@ -14,7 +14,7 @@ use enforcer::cgroup::Cgroup;
 use enforcer::guard::{Count, Cover, Guard, GuardMode, GuardOptions, Reason, Verdict};
 use enforcer::probe::{Judged, LimitKind};
 use enforcer_gate::{Bytes, CgroupId};
-use enforcer_vm_tests::case::{Case, Tier, at_least, nothing};
+use enforcer_vm_tests::case::{Case, Tier, nothing};
 use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
 use std::time::Duration;
@@ -50,18 +50,6 @@ const fn debian(name: &'static str, run: fn()) -> Case {
     Case { name, tier: Tier::Debian, needs: nothing, run }
 }
 
-/// For kernels that keep the low 64 bits of a longer number, as the guard does.
-const fn wrapping(name: &'static str, run: fn()) -> Case {
-    Case { name, tier: Tier::Smoke, needs: numbers_wrap, run }
-}
-
-fn numbers_wrap() -> Result<(), String> {
-    match at_least(7, 0) {
-        Ok(()) => Err("this kernel takes 16E for max, and the parser for 0".into()),
-        Err(_) => Ok(()),
-    }
-}
-
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         smoke("guard::a_limit_under_usage_is_refused", verdicts::refused),
@@ -82,8 +70,8 @@ pub(crate) fn cases() -> Vec<Case> {
         full("guard::the_list_is_bounded", verdicts::bounded),
         smoke("guard::what_is_not_told_is_counted", verdicts::drops),
         smoke("guard::every_route_of_a_write_is_judged", routes::every_route),
-        wrapping("guard::values_are_read_as_the_kernel_reads_them", values::agree),
-        wrapping("guard::the_program_reads_values_as_the_kernel_does", values::program_agrees),
+        smoke("guard::values_are_read_as_the_kernel_reads_them", values::agree),
+        smoke("guard::the_program_reads_values_as_the_kernel_does", values::program_agrees),
         smoke("guard::an_empty_write_is_no_value", values::empty),
         smoke("guard::a_value_may_be_a_page_long", values::long),
         smoke("guard::the_command_tells_and_ends_cleanly", command::lines),

@@ -2,13 +2,18 @@
 
 use super::{Armed, MIB, Tenant, write};
 use enforcer::guard::{GuardMode, Reason, Verdict};
+use enforcer::node::Release;
 use enforcer::probe::LimitKind;
-use enforcer_abi::{Asked, PAGES_MAX, limit_value};
+use enforcer_abi::{Asked, Grammar, PAGES_MAX, limit_value};
 use enforcer_gate::{Bytes, Limit, Pages};
 use enforcer_vm_tests::scratch::Scratch;
+use std::sync::LazyLock;
 
 /// How many random strings.
 const STRINGS: usize = 2_000;
+
+/// How this kernel is thought to read them.
+static GRAMMAR: LazyLock<Grammar> = LazyLock::new(|| Release::running().limit_grammar());
 
 /// Strings that every run tries.
 const ODD: &[&[u8]] = &[
@@ -24,6 +29,10 @@ const ODD: &[&[u8]] = &[
     b"8E",
     b"16E",
     b"17E",
+    b"16385P",
+    b"17592186044416M",
+    b"0x10000000000000000",
+    b"99999999999999999999999",
     b"1e3",
     b"k",
     b"m",
@@ -88,7 +97,7 @@ fn write_and_compare(cgroup: &Scratch, file: &str, before: &str, string: &[u8]) 
     cgroup.write(file, before);
     let held_before = held(cgroup, file);
     let result = write(cgroup, file, string);
-    let asked = limit_value(string);
+    let asked = limit_value(string, *GRAMMAR);
     let expected = match asked {
         Asked::Pages(pages) => (Ok(()), pages),
         Asked::Refused => (Err(libc::EINVAL), held_before),
@@ -168,6 +177,6 @@ pub(super) fn long() {
     for (len, expected) in [(63, Ok(())), (64, Ok(())), (4096, Ok(())), (4097, Err(libc::E2BIG))] {
         cgroup.write("memory.max", "max");
         assert_eq!(write(&cgroup, "memory.max", &padded(len)), expected, "{len}");
-        assert_eq!(limit_value(&padded(len)) == Asked::Pages(1), expected.is_ok(), "{len}");
+        assert_eq!(limit_value(&padded(len), *GRAMMAR) == Asked::Pages(1), expected.is_ok(), "{len}");
     }
 }
