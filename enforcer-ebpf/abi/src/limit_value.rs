@@ -259,8 +259,8 @@ impl LimitParser {
         let sum = product.wrapping_add(digit);
         let shift = byte.shift & effect.shift & 63;
         // What each step lost at the top: nothing, where all three are 0.
-        let lost =
-            (high * times + (low * times >> 32)) >> 32 | (product & !sum) >> 63 | (sum >> 1) >> (63 - shift);
+        let multiplied = (high * times + ((low * times) >> 32)) >> 32;
+        let lost = multiplied | (product & !sum) >> 63 | (sum >> 1) >> (63 - shift);
         let all_if_lost = 0_u64.wrapping_sub((lost | 0_u64.wrapping_sub(lost)) >> 63);
         self.value = sum << shift | all_if_lost & strict;
         self.state = u32::from(state);
