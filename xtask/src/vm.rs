@@ -25,7 +25,7 @@ const STALE: Duration = Duration::from_hours(24);
 /// How often a guest is started whose emulator dies before the job prints anything.
 const STARTS_MAX: usize = 3;
 
-/// The emulator itself died, by a failed assertion of its own say (QEMU's `iotlb_to_section`, a race of its CPU threads,
+/// The emulator itself died, by a failed assertion of its own say (`iotlb_to_section` of QEMU 10.0.2
 /// is one that was seen): that tells nothing about the guest.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
