@@ -17,6 +17,7 @@ pub use bus::{Bus, BusError, Heard, Subscription};
 use enforcer_gate::{
     Certificate, Command, Gate, Instant, Outcome, Policy, PolicyError, Progress, Request, Signal,
 };
+pub use signals::WATCHES;
 use signals::{BELOW_MAX, Interpreter};
 use std::time::Duration;
 use wake::Wakeups;

@@ -2,10 +2,19 @@
 
 use super::bus::Heard;
 use crate::probe::{
-    CgroupLife, Event, LifeEvent, LimitKind, LimitValue, LimitWrite, OomKill, OomOwner, ReclaimCause,
+    CgroupLife, Event, LifeEvent, LimitKind, LimitValue, LimitWrite, Need, OomKill, OomOwner, ReclaimCause,
 };
 use enforcer_gate::{CgroupId, LimitFile, Signal};
 use std::collections::BTreeSet;
+
+/// What a shrink listens to. Each program costs time to attach, and more to detach.
+pub const WATCHES: [Need; 5] = [
+    Need::OomKill,
+    Need::Reclaim,
+    Need::LimitWrite(LimitKind::MemoryMax),
+    Need::LimitWrite(LimitKind::MemoryHigh),
+    Need::CgroupLife,
+];
 
 /// Cgroups below the target that are known at most; a kill in one more counts as somewhere else.
 pub(super) const BELOW_MAX: usize = 4096;

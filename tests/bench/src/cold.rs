@@ -6,7 +6,7 @@ use clap::Args;
 use enforcer::actuate::{SessionOptions, StateDir};
 use enforcer::cgroup::Cgroup;
 use enforcer::probe::{Probe, ProbeOptions};
-use enforcer::shrink::{self, Bus, NoObserver, Plan};
+use enforcer::shrink::{self, Bus, NoObserver, Plan, WATCHES};
 use enforcer_gate::{Bytes, Micros, Policy, Request, Verdict};
 use serde::Serialize;
 use std::path::Path;
@@ -62,7 +62,7 @@ fn class(dir: &str) -> Class {
 }
 
 pub(crate) async fn run(options: Options) -> Result<()> {
-    let (bus, probe) = Bus::start(Probe::load(&ProbeOptions::default())?);
+    let (bus, probe) = Bus::start(Probe::load(&ProbeOptions::only(WATCHES))?);
     let class = class(&options.dir);
     let mut instance = Instance::start(&class, &options.workload, "cold").await?;
     let mut rounds = Vec::new();

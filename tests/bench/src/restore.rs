@@ -9,7 +9,7 @@ use clap::Args;
 use enforcer::actuate::{SessionOptions, StateDir};
 use enforcer::cgroup::Cgroup;
 use enforcer::probe::{Event, Probe, ProbeOptions};
-use enforcer::shrink::{self, Bus, Heard, Observer, Plan};
+use enforcer::shrink::{self, Bus, Heard, Observer, Plan, WATCHES};
 use enforcer_gate::{
     Action, Bytes, CgroupId, Command, CommandId, Instant, Micros, Outcome, Policy, Progress, Request, Signal,
 };
@@ -43,7 +43,7 @@ fn class() -> Class {
 const TARGET: Bytes = Bytes::from_mib(32);
 
 pub(crate) async fn run(options: Options) -> Result<()> {
-    let (bus, probe) = Bus::start(Probe::load(&ProbeOptions::default())?);
+    let (bus, probe) = Bus::start(Probe::load(&ProbeOptions::only(WATCHES))?);
     let mut instance = Instance::start(&class(), &options.workload, "restore").await?;
     let mut latencies: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
     let mut legs: [Vec<f64>; 3] = Default::default();

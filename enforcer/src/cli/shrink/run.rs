@@ -13,7 +13,7 @@ use crate::{
     node::{Facts, Need, pressure_killer},
     probe::{Probe, ProbeOptions},
     quantity::exact,
-    shrink::{Bus, BusError, Plan, ShrinkError, now, refused_at_once, run as drive},
+    shrink::{Bus, BusError, Plan, ShrinkError, WATCHES, now, refused_at_once, run as drive},
     systemd,
     trace::{Header, Kind, Summary, TRACE_VERSION, Writer},
 };
@@ -126,7 +126,7 @@ fn carry_out(plan: Plan, watcher: &mut Watcher, lost: &mut Vec<String>) -> Resul
         watcher.screen.show(text);
     }
     let result = runtime.block_on(async {
-        let probe = Probe::load(&ProbeOptions::default()).map_err(BusError::from)?;
+        let probe = Probe::load(&ProbeOptions::only(WATCHES)).map_err(BusError::from)?;
         let unseen = probe.hooks().iter().filter(|hook| hook.in_use.is_none());
         lost.extend(unseen.filter_map(|hook| Some(format!("{}: {}", hook.need, hook.lost?))));
         let (bus, _task) = Bus::start(probe);

@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use enforcer::actuate::StateDir;
 use enforcer::probe::{Probe, ProbeOptions};
-use enforcer::shrink::Bus;
+use enforcer::shrink::{Bus, WATCHES};
 use enforcer_gate::{Bytes, Policy};
 use lane::{LaneReport, Shared};
 use serde::Serialize;
@@ -67,7 +67,7 @@ struct Report {
 
 pub(crate) async fn run(options: Options) -> Result<()> {
     let began = Instant::now();
-    let (bus, probe) = Bus::start(Probe::load(&ProbeOptions::default())?);
+    let (bus, probe) = Bus::start(Probe::load(&ProbeOptions::only(WATCHES))?);
     let classes = class::all(&options.dir, &options.tmpfs);
     let until = began + Duration::from_secs(options.seconds);
     let shared = Shared {
