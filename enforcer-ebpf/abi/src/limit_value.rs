@@ -30,16 +30,6 @@ pub enum Grammar {
     Strict,
 }
 
-impl Grammar {
-    /// For [`LimitParser`].
-    pub const fn mask(self) -> u64 {
-        match self {
-            Self::Loose => 0,
-            Self::Strict => u64::MAX,
-        }
-    }
-}
-
 /// Where the parser is. A number, so that any value that the kernel's verifier thinks of is one.
 type State = u8;
 
@@ -234,8 +224,11 @@ static EFFECTS: [Effect; STATES] = {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct LimitParser {
-    /// In bytes.
+    /// In bytes; wraps at 64 bits.
     value: u64,
+    /// What wrapping lost at the top: not zero where anything did. Only added to, for a comparison at each byte would be
+    /// two ways to the kernel's verifier.
+    beyond: u64,
     state: u32,
     /// No padding: kernel programs copy it in words.
     unused: u32,
@@ -243,13 +236,12 @@ pub struct LimitParser {
 
 impl LimitParser {
     /// Nothing read yet.
-    pub const START: Self = Self { value: 0, state: START as u32, unused: 0 };
+    pub const START: Self = Self { value: 0, beyond: 0, state: START as u32, unused: 0 };
 
-    /// Takes the next byte. `strict` is a [`Grammar::mask`]: a number, for a branch would be two ways to the kernel's
-    /// verifier.
+    /// Takes the next byte.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a call inside a kernel program would cost a stack frame")]
-    pub fn step(&mut self, byte: u8, strict: u64) {
+    pub fn step(&mut self, byte: u8) {
         let byte = BYTES[byte as usize];
         let state = NEXT[(self.state as usize & 15) << 4 | (byte.class as usize & 15)];
         let effect = EFFECTS[state as usize & 15];
@@ -258,17 +250,16 @@ impl LimitParser {
         let product = self.value.wrapping_mul(times);
         let sum = product.wrapping_add(digit);
         let shift = byte.shift & effect.shift & 63;
-        // What each step lost at the top: nothing, where all three are 0.
-        let multiplied = (high * times + ((low * times) >> 32)) >> 32;
-        let lost = multiplied | (product & !sum) >> 63 | (sum >> 1) >> (63 - shift);
-        let all_if_lost = 0_u64.wrapping_sub((lost | 0_u64.wrapping_sub(lost)) >> 63);
-        self.value = sum << shift | all_if_lost & strict;
+        // The high half of the product, the carry of the sum, what the shift pushes out.
+        self.beyond |= (high * times + ((low * times) >> 32)) >> 32;
+        self.beyond |= (product & !sum) >> 63 | (sum >> 1) >> (63 - shift);
+        self.value = sum << shift;
         self.state = u32::from(state);
     }
 
     /// What was asked for, after the last byte.
     #[inline(always)]
-    pub const fn finish(&self, strict: u64) -> Asked {
+    pub const fn finish(&self, grammar: Grammar) -> Asked {
         const REFUSED: u32 = self::REFUSED as u32;
         const MAX_TAIL: u32 = self::MAX_TAIL as u32;
         const MAX_END: u32 = self::MAX_END as u32;
@@ -277,11 +268,12 @@ impl LimitParser {
         const M: u32 = self::M as u32;
         const BARE: u32 = self::BARE as u32;
         const BARE_END: u32 = self::BARE_END as u32;
-        let pages = self.value / 4096;
+        let is_strict = matches!(grammar, Grammar::Strict);
+        let pages = if is_strict && self.beyond != 0 { PAGES_MAX } else { self.value / 4096 };
         match self.state {
             MAX_TAIL | MAX_END => Asked::Pages(PAGES_MAX),
             ZERO_X | MA | REFUSED.. => Asked::Refused,
-            M | BARE | BARE_END if strict != 0 => Asked::Refused,
+            M | BARE | BARE_END if is_strict => Asked::Refused,
             _ => Asked::Pages(if pages < PAGES_MAX { pages } else { PAGES_MAX }),
         }
     }
@@ -294,7 +286,7 @@ pub fn limit_value(bytes: &[u8], grammar: Grammar) -> Asked {
     }
     let mut parser = LimitParser::START;
     for byte in bytes {
-        parser.step(*byte, grammar.mask());
+        parser.step(*byte);
     }
-    parser.finish(grammar.mask())
+    parser.finish(grammar)
 }

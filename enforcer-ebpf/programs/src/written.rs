@@ -6,11 +6,11 @@ use crate::kernel::{Ptr, follow, load, number};
 use crate::maps::Scratch;
 use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_probe_read_user, bpf_task_pt_regs};
 use core::hint::black_box;
-use enforcer_abi::{Asked, Field, LIMIT_WRITE_MAX, Source};
+use enforcer_abi::{Asked, Field, Grammar, LIMIT_WRITE_MAX, Source};
 
-/// How the kernel reads limits: a `Grammar::mask`. The loader sets it.
+/// Whether the kernel reads limits by the strict grammar. The loader sets it.
 #[unsafe(no_mangle)]
-static STRICT: u64 = 0;
+static STRICT: u8 = 0;
 
 /// `PF_KTHREAD` and `PF_IO_WORKER` of `task_struct.flags`: defines, so not in the kernel's type information.
 const KERNEL_THREAD: u32 = 0x0020_0000 | 0x10;
@@ -147,13 +147,13 @@ fn parse(scratch: *mut Scratch) -> Asked {
     // to the verifier, in registers it could follow each of its values through the loop.
     unsafe {
         let parser = &raw mut (*scratch).parser;
-        let strict = (&raw const STRICT).read_volatile();
         for at in 0..Source::VALUE_MAX {
             let byte = (&raw const (*scratch).bytes).cast::<u8>().add(at).read_volatile();
             let mut state = parser.read_volatile();
-            state.step(byte, strict);
+            state.step(byte);
             parser.write_volatile(state);
         }
-        parser.read_volatile().finish(strict)
+        let is_strict = (&raw const STRICT).read_volatile() != 0;
+        parser.read_volatile().finish(if is_strict { Grammar::Strict } else { Grammar::Loose })
     }
 }

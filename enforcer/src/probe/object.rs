@@ -9,7 +9,7 @@ use super::summary::Summary;
 use crate::node::Release;
 use aya::programs::{BtfTracePoint, FEntry, FExit, KProbe, Lsm, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
-use enforcer_abi::{Field, Program};
+use enforcer_abi::{Field, Grammar, Program};
 use std::error::Error;
 use std::io;
 
@@ -40,7 +40,7 @@ impl Object {
         let stat_table = table.unwrap_or(0);
         let offsets = offsets.to_bytes();
         let keep_past = [u8::from(options.keep_past)];
-        let strict = Release::running().limit_grammar().mask().to_ne_bytes();
+        let strict = [u8::from(Release::running().limit_grammar() == Grammar::Strict)];
         let measure = [u8::from(options.measure)];
         // Where they can't be counted, only what every mask of CPUs has is read.
         let cpus =

@@ -134,9 +134,19 @@ async fn gate(
         killed_in_window,
         killed_later,
         left_wrong,
+        unseen: is_unseen(&certificate.verdict),
         safe_over_true,
     };
     Ok((shrink, reason(&certificate)))
+}
+
+/// Whether the machine did not get to look in time.
+fn is_unseen(verdict: &Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::Refused(Reason::Unseen { .. } | Reason::Deadline { .. })
+            | Verdict::RolledBack(Reason::Unseen { .. } | Reason::Deadline { .. })
+    )
 }
 
 fn named_minimum(certificate: &Certificate) -> Option<Bytes> {
@@ -175,6 +185,7 @@ async fn after(instance: &mut Instance, over: f64, accepted: bool) -> Result<Shr
         killed_in_window: killed,
         killed_later: false,
         left_wrong: false,
+        unseen: false,
         safe_over_true: None,
     })
 }

@@ -142,6 +142,7 @@ fn judge(report: &Report, accept: f64) -> Result<()> {
             killed_in_window: false,
             killed_later: false,
             left_wrong: false,
+            unseen: false,
             safe_over_true: None,
         });
     });
