@@ -214,7 +214,7 @@ impl fmt::Display for Place {
 }
 
 /// Letters, digits, dash, dot and underline: what ids are made of.
-fn is_id(text: &str) -> bool {
+pub(crate) fn is_id(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !text.is_empty() && text.len() <= ID_BYTES_MAX && text.bytes().all(plain)
 }

@@ -1,0 +1,24 @@
+//! Which pods and containers the node has, as the runtime tells it, and in which cgroups they really are
+//! (docs/inventory.md).
+//!
+//! [`Inventory`] and what it stands on ([`model`], [`target`], [`cgroups_path`], [`home`], [`verbose`], [`intake`]) do no
+//! I/O. [`Locator`] reads where a process is, [`Survey`] asks the runtime, [`watch`] keeps an inventory current.
+
+mod back_off;
+pub mod cgroups_path;
+pub mod home;
+pub mod intake;
+mod known;
+mod locate;
+pub mod model;
+mod survey;
+pub mod target;
+pub mod verbose;
+mod watch;
+
+pub use known::{CONTAINERS_MAX, Change, Event, Found, Inventory, Listing, Lost, PODS_MAX, Step};
+pub use locate::Locator;
+pub use model::{Container, ContainerState, Home, Limits, Located, NoHome, Pod, PodState};
+pub use survey::{CALLS_MAX, Survey};
+pub use target::{Resolved, Target, TargetError};
+pub use watch::{Hints, Tempo, Update, Watch, concerns, watch};
