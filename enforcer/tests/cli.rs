@@ -201,7 +201,7 @@ fn nothing_is_left_to_recover_from_an_empty_folder() {
 
 #[test]
 fn completions_and_manual_pages_name_every_command() {
-    let commands = ["check", "floor", "shrink", "record", "replay", "recover"];
+    let commands = ["check", "ps", "floor", "shrink", "record", "replay", "recover"];
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let answer = enforcer(["completions", shell]);
         assert_eq!(answer.code, 0);
@@ -220,6 +220,28 @@ fn completions_and_manual_pages_name_every_command() {
     let of_help: Vec<_> = pages.filter(|name| name.to_string_lossy().contains("help")).collect();
     assert!(of_help.is_empty(), "{of_help:?}");
     assert_eq!(enforcer(["man", "--out", "/proc/nowhere"]).code, 1);
+}
+
+#[test]
+fn a_runtime_that_is_not_there_or_does_not_answer_is_told_as_such() {
+    wrong(&["ps", "--cri", "run/x.sock"], "run/x.sock: neither unix:///path nor an absolute path");
+    wrong(&["ps", "--cri", "/proc/self/status"], "there is something else than a socket");
+    wrong(&["ps", "--deadline", "0s"], "0us is too short a time");
+    let dir = scratch("cri");
+    let socket = dir.join("cri.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).expect("listens");
+    let address = format!("unix://{}", socket.display());
+    let ps = || enforcer(["ps", "--deadline=200ms", "--json", "--cri", &address]);
+    let answer = ps();
+    assert_eq!((answer.code, answer.out.as_str()), (69, ""), "{}", answer.err);
+    let reason = &json(&answer.err)["error"]["reasons"][0];
+    let why = reason["why"].as_str().expect("text");
+    assert!(why.contains("cri.sock: no answer to Version within 200ms"), "{why}");
+    assert!(reason["do"].as_str().expect("text").contains("hangs or is stopped"), "{reason}");
+    drop(listener);
+    let answer = ps();
+    assert_eq!((answer.code, answer.out.as_str()), (69, ""), "{}", answer.err);
+    assert!(answer.err.contains("can't connect: Connection refused"), "{}", answer.err);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::json;
 use crate::{
     actuate::ActuateError,
     cgroup::{CgroupError, printable, shown},
+    cri::CriError,
     node::{Facts, Need, State, WRITABLE, judge},
     probe::ProbeError,
     trace::WriteError,
@@ -216,6 +217,19 @@ pub(super) fn probe(what: &str, on: impl AsRef<std::path::Path>, error: &ProbeEr
     };
     let todo = || "enforcer check says what this node has".into();
     Failure::new(exit, what, on, &chain(error), of_the_process(error).unwrap_or_else(todo))
+}
+
+/// From an error of the container runtime.
+pub(super) fn cri(what: &str, error: &CriError) -> Failure {
+    let exit = match error {
+        CriError::BadAddress { .. } => Exit::Usage,
+        CriError::NoSocket { .. }
+        | CriError::Connect { .. }
+        | CriError::Deadline { .. }
+        | CriError::Unimplemented { .. } => Exit::Unsupported,
+        CriError::NotFound { .. } | CriError::TooLong { .. } | CriError::Failed { .. } => Exit::Failed,
+    };
+    Failure::new(exit, what, "", error, of_the_process(error).unwrap_or_else(|| error.advice().into()))
 }
 
 /// What to do where an error comes of this process's limits, or the node's; nothing else helps then.

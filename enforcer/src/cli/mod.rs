@@ -14,6 +14,7 @@ mod man;
 mod oom;
 mod options;
 mod output;
+mod ps;
 mod record;
 mod records;
 mod recover;
@@ -43,6 +44,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::Options),
+    Ps(ps::Options),
     Floor(floor::Options),
     Shrink(shrink::Options),
     Guard(guard::Options),
@@ -91,6 +93,7 @@ fn command_line(args: Vec<OsString>) -> ExitCode {
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Check(options) => check::run(&options),
+        Command::Ps(options) => ps::run(&options),
         Command::Floor(options) => floor::run(&options),
         Command::Shrink(options) => shrink::run(&options),
         Command::Guard(options) => guard::run(&options),

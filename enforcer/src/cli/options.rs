@@ -4,6 +4,7 @@ use super::{Exit, Failure};
 use crate::{
     actuate::{STATE_DIR_DEFAULT, StateDir},
     cgroup::{Cgroup, Mount},
+    cri,
     duration::{DurationError, parse_duration},
     node::Need,
     quantity::{QuantityError, parse_target},
@@ -48,6 +49,11 @@ pub(super) fn duration(text: &str) -> Result<Micros, String> {
     within(text, MILLISECOND, Micros::new(u64::MAX))
 }
 
+/// What a call to the container runtime may take.
+pub(super) fn deadline(text: &str) -> Result<Micros, String> {
+    within(text, MILLISECOND, Micros::from_millis(600_000))
+}
+
 const MILLISECOND: Micros = Micros::from_millis(1);
 
 fn within(text: &str, min: Micros, max: Micros) -> Result<Micros, String> {
@@ -71,6 +77,19 @@ pub(super) fn headroom(text: &str) -> Result<Bytes, String> {
 /// A threshold's default, as it is typed: the one that [`Policy`] has.
 pub(super) fn default<T: ToString>(of: fn(Policy) -> T) -> String {
     of(Policy::default()).to_string()
+}
+
+/// Where the container runtime listens.
+#[derive(Debug, Args)]
+pub(super) struct Cri {
+    /// The socket of the container runtime, as unix:///path or a path; by default the first that there is of
+    /// containerd's, CRI-O's, k3s' and cri-dockerd's
+    #[arg(long, value_name = "SOCKET")]
+    pub(super) cri: Option<String>,
+    /// What each call to the container runtime may take
+    #[arg(long, value_name = "TIME", value_parser = deadline)]
+    #[arg(default_value_t = Micros::from_millis(cri::DEADLINE.as_secs() * 1000))]
+    pub(super) deadline: Micros,
 }
 
 /// Machine-readable output.

@@ -2,11 +2,12 @@
 //! (docs/inventory.md).
 //!
 //! [`Inventory`] and what it stands on ([`model`], [`target`], [`cgroups_path`], [`home`], [`verbose`], [`intake`]) do no
-//! I/O. [`Locator`] reads where a process is, [`Survey`] asks the runtime, [`watch`] keeps an inventory current.
+//! I/O. [`Locator`] reads where a process is, [`in_force`] which limits hold there, [`Survey`] asks the runtime, [`watch`] keeps an inventory current.
 
 mod back_off;
 pub mod cgroups_path;
 pub mod home;
+mod in_force;
 pub mod intake;
 mod known;
 mod locate;
@@ -16,6 +17,7 @@ pub mod target;
 pub mod verbose;
 mod watch;
 
+pub use in_force::{InForce, in_force};
 pub use known::{CONTAINERS_MAX, Change, Event, Found, Inventory, Listing, Lost, PODS_MAX, Step};
 pub use locate::Locator;
 pub use model::{Container, ContainerState, Home, Limits, Located, NoHome, Pod, PodState};
