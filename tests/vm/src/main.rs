@@ -6,6 +6,7 @@
 mod actuate;
 mod cgroup;
 mod cli;
+mod cri;
 mod debian;
 mod disk;
 mod drift;
@@ -29,6 +30,7 @@ fn main() {
     cases.extend(guest::cases());
     cases.extend(actuate::cases());
     cases.extend(cli::cases());
+    cases.extend(cri::cases());
     cases.extend(cgroup::cases());
     cases.extend(probe::cases());
     cases.extend(guard::cases());

@@ -1,0 +1,226 @@
+//! A containerd of the test's own, with an image made of the guest's busybox, and a stand-in for the kubelet.
+
+use super::message::{
+    ContainerConfig, ContainerSecurity, CreateContainerRequest, CreateContainerResponse, Dns, IdRequest,
+    LinuxContainer, LinuxSandbox, NODE, NamespaceOption, Nothing, PodSandboxConfig, RunPodSandboxRequest,
+    RunPodSandboxResponse, SandboxSecurity,
+};
+use crate::debian::{output, run};
+use enforcer::cri::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata};
+use enforcer::cri::{Client, CriError};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where it is looked for by itself.
+pub(super) const SOCKET: &str = "/run/containerd/containerd.sock";
+/// What starting a pod may take under emulation, and anything else that is waited for.
+pub(super) const LONG: Duration = Duration::from_mins(3);
+const IMAGE: &str = "docker.io/local/busybox:1";
+/// Namespace of all pods.
+pub(super) const NAMESPACE: &str = "testing";
+pub(super) const MIB: i64 = 1 << 20;
+
+/// It runs until it is dropped, with all that runs in it.
+pub(super) struct Containerd {
+    folder: tempfile::TempDir,
+    child: Child,
+    pods: Vec<(String, PodSandboxConfig)>,
+}
+
+impl Containerd {
+    /// Starts it, with handlers for runc (the default one) and crun, both with systemd's cgroups.
+    pub(super) async fn start() -> Self {
+        let folder = tempfile::tempdir_in("/var/lib").expect("a folder");
+        let path = folder.path().display();
+        let plugin = r#"plugins."io.containerd.grpc.v1.cri""#;
+        let handler = |name: &str, program: &str| {
+            format!(
+                "[{plugin}.containerd.runtimes.{name}]\nruntime_type = \"io.containerd.runc.v2\"\n\
+                 [{plugin}.containerd.runtimes.{name}.options]\nBinaryName = \"{program}\"\nSystemdCgroup = true\n"
+            )
+        };
+        let config = format!(
+            "version = 2\nroot = \"{path}/root\"\nstate = \"/run/enforcer-containerd\"\n\
+             [grpc]\naddress = \"{SOCKET}\"\n\
+             [{plugin}]\nsandbox_image = \"{IMAGE}\"\n\
+             [{plugin}.containerd]\ndefault_runtime_name = \"runc\"\n{}{}",
+            handler("runc", "runc"),
+            handler("crun", "crun")
+        );
+        fs::write(folder.path().join("config.toml"), config).expect("write the configuration");
+        let child = launch(folder.path());
+        let containerd = Self { folder, child, pods: Vec::new() };
+        containerd.ready().await;
+        containerd.import();
+        containerd
+    }
+
+    /// Until it answers: it says that it is ready before its CRI plugin is.
+    async fn ready(&self) {
+        let began = Instant::now();
+        while let Err(error) = self.asked().await {
+            assert!(began.elapsed() < LONG, "containerd does not answer: {error}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn asked(&self) -> Result<(), CriError> {
+        Client::connect(Path::new(SOCKET), LONG).await?.list_containers(None).await.map(drop)
+    }
+
+    pub(super) async fn client(&self) -> Client {
+        Client::connect(Path::new(SOCKET), LONG).await.expect("containerd takes connections")
+    }
+
+    /// An image of one layer, which is one program.
+    fn import(&self) {
+        let folder = self.folder.path().join("image");
+        let programs = folder.join("layer/bin");
+        fs::create_dir_all(&programs).expect("make a root");
+        fs::copy("/bin/busybox", programs.join("busybox")).expect("copy busybox");
+        let at = |name: &str| folder.join(name).display().to_string();
+        run("tar", ["-C", &at("layer"), "-cf", &at("layer.tar"), "."]);
+        let digest = output("sha256sum", [at("layer.tar")]).stdout;
+        let digest = String::from_utf8(digest).expect("text");
+        let digest = digest.split(' ').next().expect("a digest");
+        let config = json!({
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Cmd": ["/bin/busybox", "sleep", "100000"]},
+            "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{digest}")]},
+        });
+        fs::write(folder.join("config.json"), config.to_string()).expect("write it");
+        let manifest = json!([{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]);
+        fs::write(folder.join("manifest.json"), manifest.to_string()).expect("write it");
+        run("tar", ["-C", &at(""), "-cf", &at("image.tar"), "manifest.json", "config.json", "layer.tar"]);
+        run("ctr", ["--namespace=k8s.io", "images", "import", &at("image.tar")]);
+    }
+
+    /// A pod in the node's own network, which needs no plug-in.
+    pub(super) async fn run_pod(&mut self, name: &str, handler: &str) -> String {
+        let uid = format!("00000000-0000-4000-8000-{:012}", self.pods.len());
+        let slice = format!("kubepods-burstable-pod{}.slice", uid.replace('-', "_"));
+        let config = PodSandboxConfig {
+            metadata: Some(PodSandboxMetadata {
+                name: name.into(),
+                uid,
+                namespace: NAMESPACE.into(),
+                attempt: 0,
+            }),
+            dns_config: Some(Dns { servers: vec!["127.0.0.1".into()] }),
+            linux: Some(LinuxSandbox {
+                cgroup_parent: format!("/kubepods.slice/kubepods-burstable.slice/{slice}"),
+                security_context: Some(SandboxSecurity {
+                    namespace_options: Some(NamespaceOption { network: NODE }),
+                }),
+            }),
+        };
+        let request = RunPodSandboxRequest { config: Some(config.clone()), runtime_handler: handler.into() };
+        let client = self.client().await;
+        let began = Instant::now();
+        // The plugin hears of an image that was imported a moment after that.
+        let answer: RunPodSandboxResponse = loop {
+            match client.call("RunPodSandbox", request.clone()).await {
+                Ok(answer) => break answer,
+                Err(error) if began.elapsed() > LONG => panic!("{error}"),
+                Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            }
+        };
+        self.pods.push((answer.pod_sandbox_id.clone(), config));
+        answer.pod_sandbox_id
+    }
+
+    /// A container that sleeps, in the pod that was run last.
+    pub(super) async fn run_container(&self, name: &str, resources: LinuxContainerResources) -> String {
+        let (sandbox, sandbox_config) = self.pods.last().expect("a pod").clone();
+        let config = ContainerConfig {
+            metadata: Some(ContainerMetadata { name: name.into(), attempt: 0 }),
+            image: Some(ImageSpec { image: IMAGE.into(), ..ImageSpec::default() }),
+            command: ["/bin/busybox", "sleep", "100000"].map(String::from).into(),
+            linux: Some(LinuxContainer {
+                resources: Some(resources),
+                security_context: Some(ContainerSecurity {
+                    namespace_options: Some(NamespaceOption { network: NODE }),
+                }),
+            }),
+        };
+        let request = CreateContainerRequest {
+            pod_sandbox_id: sandbox,
+            config: Some(config),
+            sandbox_config: Some(sandbox_config),
+        };
+        let client = self.client().await;
+        let made: CreateContainerResponse = client.call("CreateContainer", request).await.expect("is made");
+        self.tell("StartContainer", &made.container_id).await;
+        made.container_id
+    }
+
+    /// A call that takes an id and whose answer says nothing.
+    pub(super) async fn tell(&self, call: &'static str, id: &str) {
+        let client = self.client().await;
+        let _: Nothing = client.call(call, IdRequest { id: id.into() }).await.expect(call);
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it runs");
+    }
+
+    /// SIGKILL. What runs in containers goes on.
+    pub(super) fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Starts it anew.
+    pub(super) async fn restart(&mut self) {
+        self.child = launch(self.folder.path());
+        self.ready().await;
+    }
+
+    /// Ends all pods; what is left is ended with the guest.
+    pub(super) async fn end(mut self) {
+        for (sandbox, _) in std::mem::take(&mut self.pods) {
+            self.tell("StopPodSandbox", &sandbox).await;
+            self.tell("RemovePodSandbox", &sandbox).await;
+        }
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGCONT);
+        drop(self.child.kill());
+        drop(self.child.wait());
+        drop(Command::new("systemctl").args(["stop", "kubepods.slice"]).status());
+        drop(fs::remove_dir_all("/run/enforcer-containerd"));
+    }
+}
+
+/// Starts it and waits until it says that it is ready (`sd_notify(3)`).
+fn launch(folder: &Path) -> Child {
+    let notify: PathBuf = folder.join("notify");
+    drop(fs::remove_file(&notify));
+    let ready = UnixDatagram::bind(&notify).expect("a socket");
+    ready.set_read_timeout(Some(LONG)).expect("a time-out");
+    let log = fs::File::options().create(true).append(true).open(folder.join("log")).expect("a log");
+    let child = Command::new("containerd")
+        .arg("--config")
+        .arg(folder.join("config.toml"))
+        .env("NOTIFY_SOCKET", &notify)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .expect("start containerd");
+    let mut said = [0; 64];
+    let read = ready.recv(&mut said);
+    let log = || fs::read_to_string(folder.join("log")).unwrap_or_default();
+    assert!(read.is_ok_and(|length| said[..length].starts_with(b"READY=1")), "containerd: {}", log());
+    child
+}
