@@ -82,7 +82,7 @@ pub(super) fn default<T: ToString>(of: fn(Policy) -> T) -> String {
 /// Where the container runtime listens.
 #[derive(Debug, Args)]
 pub(super) struct Cri {
-    /// The socket of the container runtime, as unix:///path or a path; by default the first that there is of
+    /// The socket of the container runtime, as `unix:///path` or a path; by default the first that there is of
     /// containerd's, CRI-O's, k3s' and cri-dockerd's
     #[arg(long, value_name = "SOCKET")]
     pub(super) cri: Option<String>,

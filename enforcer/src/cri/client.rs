@@ -150,23 +150,22 @@ impl Client {
     fn error(&self, call: &'static str, status: &Status) -> CriError {
         let socket = self.socket.to_path_buf();
         let message = status.message().to_owned();
-        match status.code() {
-            // tonic keeps to the deadline that it sends as well.
-            _ if causes(status).any(|cause| cause.is::<TimeoutExpired>()) => {
-                deadline_passed(&self.socket, call, self.deadline)
-            }
-            Code::DeadlineExceeded => deadline_passed(&self.socket, call, self.deadline),
-            Code::Unimplemented => CriError::Unimplemented { socket, call },
-            Code::NotFound => CriError::NotFound { socket, call, message },
-            // tonic's own code for an answer that is longer than it may be.
-            Code::OutOfRange if message.contains("decoded message length") => {
-                CriError::TooLong { socket, call, bytes_max: ANSWER_BYTES_MAX }
-            }
-            Code::Unavailable if io_error(status).is_some() => connect_error(&self.socket, status),
-            code => {
-                let message = if message.is_empty() { source(status) } else { message };
-                CriError::Failed { socket, call, code: code.description(), message }
-            }
+        let is = |code: Code| status.code() == code;
+        // tonic keeps to the deadline that it sends as well.
+        if is(Code::DeadlineExceeded) || causes(status).any(<dyn Error>::is::<TimeoutExpired>) {
+            deadline_passed(&self.socket, call, self.deadline)
+        } else if is(Code::Unimplemented) {
+            CriError::Unimplemented { socket, call }
+        } else if is(Code::NotFound) {
+            CriError::NotFound { socket, call, message }
+        } else if is(Code::OutOfRange) && message.contains("decoded message length") {
+            // tonic's own, for an answer that is longer than it may be.
+            CriError::TooLong { socket, call, bytes_max: ANSWER_BYTES_MAX }
+        } else if is(Code::Unavailable) && io_error(status).is_some() {
+            connect_error(&self.socket, status)
+        } else {
+            let message = if message.is_empty() { source(status) } else { message };
+            CriError::Failed { socket, call, code: status.code().description(), message }
         }
     }
 }

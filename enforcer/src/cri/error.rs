@@ -90,10 +90,12 @@ impl CriError {
                  --container-runtime-endpoint has it)"
             }
             Self::BadAddress { .. } => "name the socket of the container runtime: --cri unix:///path",
-            Self::Connect { source, .. } => match source.kind() {
-                std::io::ErrorKind::PermissionDenied => "run it as root: sudo enforcer ...",
-                _ => "look whether the container runtime runs: systemctl status containerd (or crio)",
-            },
+            Self::Connect { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                "run it as root: sudo enforcer ..."
+            }
+            Self::Connect { .. } => {
+                "look whether the container runtime runs: systemctl status containerd (or crio)"
+            }
             Self::Deadline { .. } => {
                 "look whether the container runtime hangs or is stopped: systemctl status containerd (or crio); a \
                  slow one needs a longer --deadline"

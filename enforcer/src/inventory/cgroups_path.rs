@@ -19,7 +19,7 @@ pub fn scope(cgroups_path: &str) -> Option<PathBuf> {
     match parts[..] {
         [slice, prefix, name] if !name.is_empty() && !name.contains('/') && !prefix.contains('/') => {
             let unit = match prefix {
-                _ if name.ends_with(".slice") => name.to_owned(),
+                _ if name.strip_suffix(".slice").is_some() => name.to_owned(),
                 "" => format!("{name}.scope"),
                 prefix => format!("{prefix}-{name}.scope"),
             };

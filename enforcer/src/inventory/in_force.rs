@@ -26,16 +26,14 @@ pub fn in_force(mount: &Arc<Mount>, home: &Home) -> Result<InForce, CgroupError>
     let mut inner: Vec<_> = inner.collect();
     inner.reverse();
     for path in inner {
-        let cgroup = match path == home.processes.path {
-            true => open(mount, &home.processes)?,
-            false => Cgroup::open_in(mount, path)?,
-        };
+        let is_its = path == home.processes.path;
+        let cgroup = if is_its { open(mount, &home.processes)? } else { Cgroup::open_in(mount, path)? };
         // Where the container does not hand the controller on there is none.
         let Some(file) = cgroup.file_optional("memory.max")? else { break };
         let limit = file.parse(&mut [0; 64], parse::limit)?;
         if limit < found.limit {
             found.limit = limit;
-            found.cgroup = path.to_owned();
+            path.clone_into(&mut found.cgroup);
         }
     }
     Ok(found)

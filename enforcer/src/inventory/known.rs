@@ -267,5 +267,4 @@ fn step<T>(before: Option<Arc<T>>, after: Arc<T>) -> Step<T> {
 }
 
 #[cfg(test)]
-#[path = "known_tests.rs"]
 pub(super) mod tests;

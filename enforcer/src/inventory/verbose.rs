@@ -1,5 +1,5 @@
 //! What the verbose part of a status says: JSON that is the runtime's own affair (containerd's
-//! pkg/cri/server/container_status.go, CRI-O's server/container_status.go), so nothing in it is relied on to be there.
+//! `pkg/cri/server/container_status.go`, CRI-O's `server/container_status.go`), so nothing in it is relied on to be there.
 
 use crate::cri::message::LinuxContainerResources;
 use serde_json::Value;

@@ -329,5 +329,4 @@ impl Subscription {
 }
 
 #[cfg(test)]
-#[path = "watch_tests.rs"]
 mod tests;

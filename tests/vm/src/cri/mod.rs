@@ -136,7 +136,7 @@ fn ps() {
         assert_eq!(row["limits"]["cpu_shares"], 256);
         let table = output("/bin/enforcer", ["ps", "--all", "--deadline=60s"]).stdout;
         let table = String::from_utf8(table).expect("text");
-        println!("{table}");
+
         assert!(table.starts_with("POD            CONTAINER  STATE    RUNTIME"), "{table}");
         assert!(table.contains("testing/web    of-runc    running  -"), "{table}");
         assert!(table.contains("testing/other  of-crun    running  crun"), "{table}");
