@@ -246,7 +246,7 @@ fn hung() {
         let mut watch = {
             let locator = Locator::new(Arc::new(Mount::discover().expect("cgroup v2")));
             let often = Duration::from_secs(1);
-            let deadline = Duration::from_secs(5);
+            let deadline = Duration::from_secs(15);
             let tempo = Tempo { deadline, relist: often, relist_without_events: often, ..Tempo::default() };
             watch(Path::new(SOCKET).into(), locator, tempo)
         };
@@ -256,7 +256,7 @@ fn hung() {
         let answer = output("/bin/enforcer", ["ps", "--deadline=2s"]);
         let error = String::from_utf8(answer.stderr).expect("text");
         assert_eq!((answer.status.code(), answer.stdout.len()), (Some(69), 0), "{error}");
-        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
         assert_eq!(
             error,
             format!(
