@@ -62,8 +62,10 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
             let todo = "enforcer check says which hooks this kernel has";
             return Err(Failure::new(Exit::Unsupported, WHAT, first, &why, todo));
         }
+        // Looked at before it is said that writes are told: what is written after that is told as a write.
+        let found = sentinel.look();
         sentinel.print(begin(&watching, options.json.json));
-        sentinel.look();
+        sentinel.tell_found(found);
         let stop = async {
             tokio::select! {
                 _ = interrupt.recv() => {}
@@ -89,6 +91,9 @@ fn begin(watching: &Watching, as_json: bool) -> String {
     let lost: String = watching.lost.iter().flat_map(|lost| ["not told: ", lost, "\n"]).collect();
     format!("watching {} of {which}\n{lost}", watching.files.join(", "))
 }
+
+/// A cgroup's file that does not hold what it should.
+type Drifted = (PathBuf, LimitKind, Expected);
 
 struct Sentinel<'a> {
     options: &'a Options,
@@ -139,8 +144,8 @@ impl<'a> Sentinel<'a> {
         }
     }
 
-    /// What differs already.
-    fn look(&mut self) {
+    /// What differs already: the lines, and what to mend.
+    fn look(&mut self) -> (Vec<String>, Vec<Drifted>) {
         let (mut drifted, mut told) = (Vec::new(), Vec::new());
         for cgroup in &self.cgroups {
             for (file, expected) in &self.options.expect {
@@ -154,6 +159,10 @@ impl<'a> Sentinel<'a> {
                 }
             }
         }
+        (told, drifted)
+    }
+
+    fn tell_found(&mut self, (told, drifted): (Vec<String>, Vec<Drifted>)) {
         for text in told {
             self.print(text);
         }
