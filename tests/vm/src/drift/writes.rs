@@ -79,8 +79,15 @@ pub(super) fn refused() {
     );
 }
 
-/// A write that reclaims for long, one that undoes it meanwhile, and an end of the sentinel before the first returns.
+/// A write that reclaims for long, one that undoes it meanwhile, and an end of the sentinel before the first returns. Now
+/// and then the kernel gives up on reclaim at once: then nothing overlaps, and it is tried again.
 pub(super) fn overlapping() {
+    const TRIES: usize = 5;
+    assert!((0..TRIES).any(|_| is_told_apart()), "no write took long in {TRIES} tries");
+}
+
+/// False where the first write returned before it was looked at.
+fn is_told_apart() -> bool {
     let cgroup = cgroup("overlapping");
     let _swap = Swap::on("/dev/vdb");
     let _workload = Workload::run(&cgroup, "anon --size 256Mi");
@@ -96,9 +103,15 @@ pub(super) fn overlapping() {
     assert_fields(&quick, [("event", "written"), ("old", "16777216"), ("new", "max"), ("asked", "max")]);
     let rest = sentinel.end();
     assert_eq!(rest.len(), 1, "{rest:?}");
+    if rest[0]["event"] == "written" {
+        assert_fields(&rest[0], [("old", "max"), ("asked", "16M")]);
+        slow.join().expect("no panic").expect("it returned");
+        return false;
+    }
     assert_fields(&rest[0], [("event", "running"), ("old", "max"), ("asked", "16M")]);
     assert_ne!(rest[0]["writer"]["tid"], quick["writer"]["tid"], "another thread");
     slow.join().expect("no panic").expect("it returns in the end");
+    true
 }
 
 pub(super) fn once_a_value() {
