@@ -12,6 +12,7 @@ mod error;
 mod file;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod membership;
 mod mount;
 pub mod mountinfo;
 pub mod parse;
@@ -23,6 +24,7 @@ mod trigger;
 pub use dir::Cgroup;
 pub use error::CgroupError;
 pub use file::{FILE_BYTES_MAX, StatFile};
+pub use membership::membership;
 pub use mount::Mount;
 pub use sampler::Sampler;
 pub use shown::{SHOWN_BYTES_MAX, printable, shown};

@@ -3,7 +3,7 @@
 use super::{Exit, Failure};
 use crate::{
     actuate::{STATE_DIR_DEFAULT, StateDir},
-    cgroup::{Cgroup, Mount},
+    cgroup::{Cgroup, Mount, membership},
     cri,
     duration::{DurationError, parse_duration},
     node::Need,
@@ -11,10 +11,7 @@ use crate::{
 };
 use clap::Args;
 use enforcer_gate::{Bytes, Micros, Policy};
-use std::{
-    os::unix::ffi::OsStrExt as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// What every command needs that reads a cgroup.
 pub(super) const TO_READ: [Need; 1] = [Need::CgroupV2Memory];
@@ -148,8 +145,7 @@ pub(super) const LEFT: &str =
 pub(super) fn own(what: &str) -> Result<PathBuf, Failure> {
     let file = Path::new("/proc/self/cgroup");
     let text = std::fs::read(file).map_err(|error| Failure::new(Exit::Failed, what, file, &error, ""))?;
-    let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"0::/"));
-    let path = line.ok_or_else(|| {
+    let path = membership(&text).ok_or_else(|| {
         Failure::new(
             Exit::Unsupported,
             what,
@@ -159,5 +155,5 @@ pub(super) fn own(what: &str) -> Result<PathBuf, Failure> {
         )
     })?;
     let mount = Mount::discover().map_err(|error| Failure::cgroup(what, "", &error))?;
-    Ok(mount.point().join(std::ffi::OsStr::from_bytes(path)))
+    Ok(mount.point().join(path))
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     cgroup::{CgroupError, Sampler, shown},
-    node::Facts,
+    node::Release,
     trace::{Event, Header, Kind, TRACE_VERSION, Writer},
 };
 use enforcer_gate::{Instant, Micros, Policy};
@@ -70,7 +70,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         trace_version: TRACE_VERSION,
         kind: Kind::Samples,
         enforcer: env!("CARGO_PKG_VERSION").into(),
-        kernel: Facts::gather().release.text,
+        kernel: Release::running().text,
         cgroup: shown(cgroup.path()),
         cgroup_id: cgroup.id(),
         policy,

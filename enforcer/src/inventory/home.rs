@@ -1,20 +1,20 @@
 //! Which cgroup is a container's, from where its process is and from the runtime's own word. No I/O.
 
 use super::model::NoHome;
+use crate::cgroup::membership;
 use crate::names::{Place, Role};
 use std::{
-    ffi::OsStr,
     os::unix::ffi::OsStrExt as _,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 /// The cgroup of a process below the mount, without a slash in front, from its `/proc/PID/cgroup`. `None` where that
 /// has none of cgroup v2, where it was removed, or where it is outside of what is seen from here.
 pub fn own(text: &[u8]) -> Option<PathBuf> {
-    let path = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"0::/"))?;
-    let removed = path.ends_with(b" (deleted)");
-    let outside = path.split(|byte| *byte == b'/').any(|part| part == b"..");
-    (!removed && !outside).then(|| Path::new(OsStr::from_bytes(path)).to_owned())
+    let path = membership(text)?;
+    let removed = path.as_os_str().as_bytes().ends_with(b" (deleted)");
+    let outside = path.components().any(|part| part == Component::ParentDir);
+    (!removed && !outside).then(|| path.to_owned())
 }
 
 /// The scope of the container `id`, whose process is in `own`; `word` is where the runtime says that it is.

@@ -185,37 +185,19 @@ impl Inventory {
 
     fn put_pod(&mut self, pod: Pod) -> Option<Change> {
         let id = pod.sandbox.clone();
-        let before = self.pods.get(&id).cloned();
-        if before.as_deref() == Some(&pod) {
-            return None;
-        }
-        if before.is_none() && self.pods.len() >= PODS_MAX {
-            self.surplus = self.surplus.saturating_add(1);
-            return None;
-        }
-        let after = Arc::new(pod);
-        let owner = Owner::Pod(id.clone());
+        let (before, after) = put(&mut self.pods, PODS_MAX, &mut self.surplus, &id, pod)?;
+        let owner = Owner::Pod(id);
         self.disown(&owner, before.iter().flat_map(|pod| pod_cgroups(pod)));
         self.own(&owner, pod_cgroups(&after));
-        self.pods.insert(id, Arc::clone(&after));
         Some(Change::Pod(step(before, after)))
     }
 
     fn put_container(&mut self, container: Container) -> Option<Change> {
         let id = container.id.clone();
-        let before = self.containers.get(&id).cloned();
-        if before.as_deref() == Some(&container) {
-            return None;
-        }
-        if before.is_none() && self.containers.len() >= CONTAINERS_MAX {
-            self.surplus = self.surplus.saturating_add(1);
-            return None;
-        }
-        let after = Arc::new(container);
-        let owner = Owner::Container(id.clone());
+        let (before, after) = put(&mut self.containers, CONTAINERS_MAX, &mut self.surplus, &id, container)?;
+        let owner = Owner::Container(id);
         self.disown(&owner, before.iter().flat_map(|container| container_cgroups(container)));
         self.own(&owner, container_cgroups(&after));
-        self.containers.insert(id, Arc::clone(&after));
         Some(Change::Container(step(before, after)))
     }
 
@@ -249,6 +231,28 @@ impl Inventory {
             }
         }
     }
+}
+
+/// Keeps a record: as it was before, and as it is. `None` where that is the same, or where there is no room, which is
+/// counted.
+fn put<T: PartialEq>(
+    known: &mut BTreeMap<String, Arc<T>>,
+    max: usize,
+    surplus: &mut u64,
+    id: &str,
+    now: T,
+) -> Option<(Option<Arc<T>>, Arc<T>)> {
+    let before = known.get(id).cloned();
+    if before.as_deref() == Some(&now) {
+        return None;
+    }
+    if before.is_none() && known.len() >= max {
+        *surplus = surplus.saturating_add(1);
+        return None;
+    }
+    let after = Arc::new(now);
+    known.insert(id.into(), Arc::clone(&after));
+    Some((before, after))
 }
 
 fn pod_cgroups(pod: &Pod) -> impl Iterator<Item = &super::Located> {

@@ -118,7 +118,7 @@ impl Facts {
             | MemoryController::Unknown(_) => None,
         };
         Self {
-            release: Release::parse(&text("/proc/sys/kernel/osrelease").unwrap_or_default()),
+            release: Release::running(),
             capabilities: Capabilities::parse(&text("/proc/self/status").unwrap_or_default()),
             psi: psi(),
             btf: Path::new("/sys/kernel/btf/vmlinux").exists(),

@@ -19,16 +19,11 @@ use crate::{
         state_dir::{JOURNAL_COUNT_MAX, JournalFile, boot_id},
         urgent::lock_memory,
     },
-    cgroup::{Cgroup, CgroupError},
+    cgroup::{Cgroup, CgroupError, membership},
 };
 use enforcer_gate::LimitFile;
 use nix::fcntl::OFlag;
-use std::{
-    ffi::OsStr,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
-    path::Path,
-    sync::Arc,
-};
+use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
 /// What [`Session::begin`] makes after the journal.
 struct Ready {
@@ -182,15 +177,14 @@ fn is_inside(cgroup: &Cgroup) -> bool {
 /// Whether `/proc/self/cgroup`, which is `text`, names `path` or something below it. Everything is below the root, which
 /// nobody lowers.
 fn is_at_or_below(text: &[u8], path: &Path) -> bool {
-    let own =
-        text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"0::/")).unwrap_or_default();
-    !path.as_os_str().is_empty() && Path::new(OsStr::from_bytes(own)).starts_with(path)
+    !path.as_os_str().is_empty() && membership(text).is_some_and(|own| own.starts_with(path))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cgroup::fixture::Fixture;
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
     #[test]
     fn a_cgroup_is_found_whatever_its_name_is() {
