@@ -290,11 +290,13 @@ fn a_runtime_that_hangs_is_told_once_and_asked_again() {
     block_on(async {
         let rig = Rig::start();
         let short = Duration::from_millis(50);
-        let mut watch = rig.watch(Tempo { deadline: short, relist_without_events: short, ..patient() });
+        // What answers at all does so in this time, also on a busy machine.
+        let deadline = Duration::from_millis(500);
+        let mut watch = rig.watch(Tempo { deadline, relist_without_events: short, ..patient() });
         assert_eq!(words(watch.next().await), "current +pause +a");
         rig.node.state().hangs = true;
         let lost = words(watch.next().await);
-        assert!(lost.contains("no answer to ListContainers within 50ms"), "{lost}");
+        assert!(lost.contains("no answer to ListContainers within 500ms"), "{lost}");
         let asked = rig.count("ListContainers");
         while rig.count("ListContainers") < asked + 3 {
             sleep(short).await;
