@@ -1,0 +1,38 @@
+//! Reading a configuration's file.
+
+use std::{
+    fs::{File, Metadata},
+    io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+};
+
+/// Most bytes that a file may have.
+pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What a file holds, up to one byte more than it may.
+pub(super) struct Read {
+    pub(super) bytes: Vec<u8>,
+    /// Who else can change it; `None` where only its reader and root can.
+    pub(super) open_to: Option<&'static str>,
+}
+
+pub(super) fn read(path: &Path) -> io::Result<Read> {
+    let file = File::open(path)?;
+    let open_to = open_to(&file.metadata()?);
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(Read { bytes, open_to })
+}
+
+fn open_to(found: &Metadata) -> Option<&'static str> {
+    let is_ours = found.uid() == 0 || found.uid() == nix::unistd::geteuid().as_raw();
+    // The members of root's group are root's own choice.
+    let group = found.mode() & 0o020 != 0 && found.gid() != 0;
+    match (found.mode() & 0o002 != 0, group, is_ours) {
+        (true, ..) => Some("everybody"),
+        (false, true, _) => Some("its group"),
+        (false, false, false) => Some("its owner, who is not root,"),
+        (false, false, true) => None,
+    }
+}

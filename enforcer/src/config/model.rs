@@ -1,0 +1,277 @@
+//! What can be configured, as values. No I/O.
+
+use crate::{
+    actuate::STATE_DIR_DEFAULT,
+    admin::SOCKET_DEFAULT,
+    cri,
+    guard::{self, GuardMode},
+    oom::{self, RecorderOptions},
+    policy::{Defaults, Mode},
+    store::Bounds,
+};
+use enforcer_gate::{Bytes, Limit, Micros, Policy as GatePolicy, StallBudget};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
+
+/// Everything that the agent can be told, by section. What each value means and may be: docs/configuration.md.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Config {
+    /// `[agent]`
+    pub agent: Agent,
+    /// `[cri]`
+    pub cri: Cri,
+    /// `[http]`
+    pub http: Http,
+    /// `[oom]`
+    pub oom: Oom,
+    /// `[drift]`
+    pub drift: Drift,
+    /// `[guard]`
+    pub guard: Guard,
+    /// `[gate]`
+    pub gate: Gate,
+    /// `[policy]`
+    pub policy: Policy,
+}
+
+/// The agent itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// Where the journal lives.
+    pub state_dir: PathBuf,
+    /// Where the admin socket is made.
+    pub admin_socket: PathBuf,
+    /// Whether all actuation is stopped.
+    pub paused: bool,
+    /// How long a shutdown waits for shrinks in flight.
+    pub settle_timeout: Micros,
+    /// Its own `oom_score_adj`.
+    pub oom_score_adj: i32,
+    /// How often every container's cgroup is read.
+    pub reading_interval: Micros,
+}
+
+/// The container runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cri {
+    /// Its socket, a path or `unix:///path`; `None` where it is searched ([`cri::find`]).
+    pub socket: Option<String>,
+    /// What one call may take.
+    pub deadline: Micros,
+    /// Whether its event stream is followed beside the kernel's own word.
+    pub events: bool,
+}
+
+/// Metrics and health over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Http {
+    /// Where to listen; `None` where not at all.
+    pub listen: Option<SocketAddr>,
+}
+
+/// The OOM flight recorder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Oom {
+    /// Whether OOM kills are recorded.
+    pub record: bool,
+    /// The store's folder.
+    pub store: PathBuf,
+    /// The most that all records may take.
+    pub store_max: Bytes,
+    /// How long before an OOM a write to a limit is told with it.
+    pub writes: Micros,
+}
+
+/// The drift sentinel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drift {
+    /// Whether writes to limits are told.
+    pub watch: bool,
+    /// Whether a limit that somebody else changed is put back.
+    pub mend: bool,
+}
+
+/// The guard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// What it does about an unsafe write.
+    pub mode: GuardMode,
+    /// How far a new limit must stay above usage, at least.
+    pub margin: Bytes,
+    /// The folder where verdicts are kept.
+    pub store: PathBuf,
+    /// The most that all kept verdicts may take.
+    pub store_max: Bytes,
+}
+
+/// How limits are lowered: the options of `enforcer shrink`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gate {
+    /// How long a container is looked at before anything is changed.
+    pub observe: Micros,
+    /// How long the brake is tried before `memory.max` goes down.
+    pub window: Micros,
+    /// How long the brake stays on after that.
+    pub watch: Micros,
+    /// The most stall (PSI `full`) that a shrink may add in all.
+    pub budget: Micros,
+    /// Least headroom between floor and target.
+    pub headroom: Bytes,
+    /// Whether limits are lowered although something kills on memory pressure of an ancestor.
+    pub allow_pressure_killer: bool,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        let policy = GatePolicy::default();
+        Self {
+            observe: policy.observe_window,
+            window: policy.trial_window,
+            watch: policy.watch_window,
+            budget: policy.stall.full_total,
+            headroom: policy.headroom_min,
+            allow_pressure_killer: policy.allow_pressure_killer,
+        }
+    }
+}
+
+impl Gate {
+    /// The gate's thresholds, on top of a node's.
+    pub fn policy(&self, node: &GatePolicy) -> GatePolicy {
+        GatePolicy {
+            observe_window: self.observe,
+            trial_window: self.window,
+            watch_window: self.watch,
+            headroom_min: self.headroom,
+            allow_pressure_killer: self.allow_pressure_killer,
+            stall: StallBudget {
+                full_per_second: node.stall.full_per_second.min(self.budget),
+                full_total: self.budget,
+                some_total: self.budget.scaled(2, 1),
+            },
+            ..node.clone()
+        }
+    }
+}
+
+/// What is done for a pod of its own accord.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// The mode of a pod that does not pick one itself.
+    pub default: Mode,
+    /// The pod label whose value picks the mode; `None` where no label does.
+    pub label: Option<String>,
+    /// What is left above the safe minimum, in per cent of it.
+    pub margin_percent: u32,
+    /// What is left above the safe minimum, at least.
+    pub margin_min: Bytes,
+    /// No limit is lowered under this.
+    pub floor: Bytes,
+    /// A limit that is lowered ends at this or under it.
+    pub ceiling: Limit,
+    /// A shrink that would gain less is not begun.
+    pub gain_min: Bytes,
+    /// Time between two shrinks of one container.
+    pub interval: Micros,
+    /// What pressure stretches [`Self::interval`] to, at most.
+    pub interval_max: Micros,
+    /// How long a container's need must have been seen before its limit is lowered to it.
+    pub window: Micros,
+    /// Most changes in an hour, on the whole node.
+    pub changes_per_hour: u32,
+    /// PSI `some` over ten seconds above which the interval is stretched, in hundredths of a per cent.
+    pub pressure_avg10: u64,
+}
+
+impl From<&Policy> for Defaults {
+    fn from(policy: &Policy) -> Self {
+        Self {
+            default: policy.default,
+            label: policy.label.clone().unwrap_or_default(),
+            margin_percent: policy.margin_percent,
+            margin_min: policy.margin_min,
+            floor: policy.floor,
+            ceiling: policy.ceiling,
+            gain_min: policy.gain_min,
+            interval: policy.interval,
+            interval_max: policy.interval_max,
+            window: policy.window,
+            changes_per_hour: policy.changes_per_hour,
+            pressure_avg10: policy.pressure_avg10,
+        }
+    }
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self {
+            state_dir: STATE_DIR_DEFAULT.into(),
+            admin_socket: SOCKET_DEFAULT.into(),
+            paused: false,
+            settle_timeout: Micros::from_secs(10),
+            oom_score_adj: -999,
+            reading_interval: Micros::from_secs(15),
+        }
+    }
+}
+
+impl Default for Cri {
+    fn default() -> Self {
+        Self { socket: None, deadline: Micros::from_secs(cri::DEADLINE.as_secs()), events: true }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9464))) }
+    }
+}
+
+impl Default for Oom {
+    fn default() -> Self {
+        Self {
+            record: true,
+            store: oom::STORE_DEFAULT.into(),
+            store_max: Bytes::new(Bounds::default().total_bytes),
+            writes: RecorderOptions::default().writes,
+        }
+    }
+}
+
+impl Default for Drift {
+    fn default() -> Self {
+        Self { watch: true, mend: false }
+    }
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self {
+            mode: GuardMode::Audit,
+            margin: guard::MARGIN_MIN,
+            store: guard::log::STORE_DEFAULT.into(),
+            store_max: Bytes::new(Bounds::default().total_bytes),
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            default: Mode::Observe,
+            label: Some("enforcer.dev/policy".into()),
+            margin_percent: 10,
+            margin_min: Bytes::from_mib(16),
+            floor: Bytes::from_mib(32),
+            ceiling: Limit::Max,
+            gain_min: Bytes::from_mib(16),
+            interval: Micros::from_secs(600),
+            interval_max: Micros::from_secs(7200),
+            window: Micros::from_secs(3600),
+            changes_per_hour: 6,
+            pressure_avg10: 100,
+        }
+    }
+}
