@@ -4,9 +4,11 @@ use super::{
     Exit, Failure, certificate, json,
     options::{self, Json},
     table::{Align, table},
+    target,
 };
 use crate::{
     cgroup::{Cgroup, CgroupError, Sampler, shown},
+    inventory::Target,
     observe::{ObserveError, observe},
 };
 use enforcer_gate::{
@@ -29,15 +31,18 @@ const NAME_ONE: &str = "name another: enforcer floor CGROUP; find /sys/fs/cgroup
 /// safe minimum is the lowest memory.max that the gate would let in now.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// The cgroup: absolute, or below the cgroup mount; this process's own by default, unless that is the root, which has
-    /// no limit
-    cgroup: Option<PathBuf>,
+    /// The cgroup, absolute or below the cgroup mount; or a container, as pod/NAMESPACE/NAME[:CONTAINER]: where its limit
+    /// acts. This process's own cgroup by default, unless that is the root, which has no limit
+    #[arg(value_name = "TARGET")]
+    target: Option<PathBuf>,
     /// How long to look; longer sees higher peaks
     #[arg(long, value_name = "TIME", value_parser = options::window)]
     #[arg(default_value = options::default(|policy| policy.observe_window))]
     window: Micros,
     #[command(flatten)]
     state_dir: options::StateDirectory,
+    #[command(flatten)]
+    cri: options::Cri,
     #[command(flatten)]
     json: Json,
 }
@@ -66,7 +71,10 @@ struct Report<'a> {
 }
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
-    let named = options.cgroup.as_deref();
+    let container = options.target.as_deref().and_then(Path::to_str).filter(|text| Target::is_meant(text));
+    let container =
+        container.map(|text| target::find(WHAT, text, &options.cri, true)?.cgroup(WHAT)).transpose()?;
+    let named = container.as_deref().or(options.target.as_deref());
     super::failure::require(WHAT, named.unwrap_or(Path::new(OWN)), &options::TO_READ)?;
     let path = named.map_or_else(|| options::own(WHAT), |path| Ok(path.into()))?;
     let cgroup = options::open(WHAT, &path, &options::TO_READ)?;

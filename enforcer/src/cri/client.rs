@@ -163,8 +163,10 @@ impl Client {
             CriError::TooLong { socket, call, bytes_max: ANSWER_BYTES_MAX }
         } else if is(Code::Unavailable) && io_error(status).is_some() {
             connect_error(&self.socket, status)
+        } else if status.source().is_some() {
+            // A status that the runtime sent has no cause here.
+            CriError::Broken { socket, call, message: source(status) }
         } else {
-            let message = if message.is_empty() { source(status) } else { message };
             CriError::Failed { socket, call, code: status.code().description(), message }
         }
     }

@@ -67,7 +67,21 @@ pub enum CriError {
         /// The bound.
         bytes_max: usize,
     },
-    /// Any other error that came back, or a connection that broke.
+    /// The connection broke before the answer came: the runtime ended, or was ended. What was asked may have been done.
+    #[error(
+        "{}: the connection broke before the answer to {call} came: {}",
+        shown(socket),
+        printable(message)
+    )]
+    Broken {
+        /// The socket.
+        socket: PathBuf,
+        /// The call, as CRI names it.
+        call: &'static str,
+        /// How it broke.
+        message: String,
+    },
+    /// Any other error that came back.
     #[error("{}: {call} failed ({code}): {}", shown(socket), printable(message))]
     Failed {
         /// The socket.
@@ -82,6 +96,32 @@ pub enum CriError {
 }
 
 impl CriError {
+    /// The call that failed, as CRI names it; `connect` where it did not come to one.
+    pub fn call(&self) -> &'static str {
+        match self {
+            Self::NoSocket { .. } | Self::BadAddress { .. } | Self::Connect { .. } => "connect",
+            Self::Deadline { call, .. }
+            | Self::Unimplemented { call, .. }
+            | Self::NotFound { call, .. }
+            | Self::TooLong { call, .. }
+            | Self::Broken { call, .. }
+            | Self::Failed { call, .. } => call,
+        }
+    }
+
+    /// Whether the call that it is of may still be carried out, or have been: no answer came.
+    pub fn is_open(&self) -> bool {
+        match self {
+            // What was sent on a connection that breaks at once may have arrived.
+            Self::Connect { .. } | Self::Deadline { .. } | Self::Broken { .. } | Self::TooLong { .. } => true,
+            Self::NoSocket { .. }
+            | Self::BadAddress { .. }
+            | Self::Unimplemented { .. }
+            | Self::NotFound { .. }
+            | Self::Failed { .. } => false,
+        }
+    }
+
     /// What to do about it.
     pub fn advice(&self) -> &'static str {
         match self {
@@ -105,6 +145,9 @@ impl CriError {
                  plugin enabled)"
             }
             Self::NotFound { .. } => "look whether it still runs",
+            Self::Broken { .. } => {
+                "look whether the container runtime was restarted: systemctl status containerd (or crio)"
+            }
             Self::TooLong { .. } => "",
             Self::Failed { .. } => {
                 "the log of the container runtime says more: journalctl -u containerd (or crio)"

@@ -164,7 +164,7 @@ fn what_goes_wrong_is_told_apart() {
         let error = client.container_status("abc").await.expect_err("fails").to_string();
         assert!(error.contains("\\u{1b}[2Jbad") && !error.contains('\u{1b}'), "{error}");
         let error = client.pod_sandbox_status("abc").await.expect_err("breaks");
-        assert!(matches!(error, CriError::Failed { call: "PodSandboxStatus", .. }), "{error}");
+        assert!(matches!(error, CriError::Broken { call: "PodSandboxStatus", .. }), "{error}");
         // The next call makes a connection of its own.
         assert!(matches!(client.version().await, Err(CriError::Unimplemented { .. })));
     });
@@ -185,7 +185,7 @@ fn what_is_no_runtime_is_an_error() {
         });
         let asked = async { Client::connect(&path, LONG).await?.version().await };
         let error = asked.await.expect_err("it speaks something else");
-        assert!(matches!(error, CriError::Failed { .. } | CriError::Connect { .. }), "{error:?}");
+        assert!(matches!(error, CriError::Broken { .. } | CriError::Connect { .. }), "{error:?}");
         web.abort();
     });
 }

@@ -6,6 +6,7 @@
 mod actuator;
 mod at_once;
 mod bus;
+mod cancel;
 mod signals;
 mod wake;
 
@@ -13,12 +14,14 @@ use crate::actuate::{ActuateError, Heart, Session, SessionOptions, StateDir};
 use crate::cgroup::{Cgroup, CgroupError, Sampler};
 use actuator::{Actuator, Worker};
 pub use at_once::refused_at_once;
-pub use bus::{Bus, BusError, Heard, Subscription};
+pub use bus::{Bus, BusError, Feed, Heard, Request as BusRequest, Subscription};
+pub use cancel::Cancel;
 use enforcer_gate::{
-    Certificate, Command, Gate, Instant, Outcome, Policy, PolicyError, Progress, Request, Signal,
+    Certificate, Command, Gate, Instant, Outcome, Policy, PolicyError, Progress, Request, Signal, Verdict,
 };
 pub use signals::WATCHES;
 use signals::{BELOW_MAX, Interpreter};
+use std::pin::{Pin, pin};
 use std::time::Duration;
 use wake::Wakeups;
 
@@ -39,6 +42,8 @@ pub struct Plan {
     pub state_dir: Option<StateDir>,
     /// How the restorer is set up.
     pub session: SessionOptions,
+    /// Ends it before its time; without one Ctrl-C and SIGTERM do, which are left alone where there is one.
+    pub cancel: Option<Cancel>,
 }
 
 /// Sees everything that goes into and comes out of the gate, in order: a progress display, a trace.
@@ -116,12 +121,34 @@ pub fn now() -> Instant {
 
 /// Runs one shrink to its end and returns what it can prove.
 ///
-/// Ctrl-C and SIGTERM cancel it: everything goes back as found. So does the end of the restorer. On return, also with
+/// [`Plan::cancel`] ends it: everything goes back as found. So does the end of the restorer. On return, also with
 /// an error, the new limit is whole in force or every file is as it was found.
 pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<Certificate, ShrinkError> {
+    let run = run_confirmed(plan, bus, observer, async |_, _| Confirmed::Keep);
+    run.await.map(|(certificate, _)| certificate)
+}
+
+/// What is to become of a limit that the gate has committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confirmed {
+    /// It stays.
+    Keep,
+    /// It goes back up to what was found, unless somebody else has written the file since.
+    TakeBack,
+}
+
+/// As [`run`], and before a committed limit is final `confirm` is asked: until it answers, journal and restorer put the
+/// limit back up if this process ends. Its second argument ends when the shrink is to stop, which it must heed within a
+/// second. The answer comes back where it was asked.
+pub async fn run_confirmed(
+    plan: Plan,
+    bus: &Bus,
+    observer: &mut dyn Observer,
+    confirm: impl AsyncFnOnce(&Certificate, Pin<&mut dyn Future<Output = ()>>) -> Confirmed,
+) -> Result<(Certificate, Option<Confirmed>), ShrinkError> {
     let mut gate = Gate::new(plan.policy.clone()).map_err(ShrinkError::Policy)?;
     let sampler = Sampler::new(&plan.cgroup)?;
-    let mut wakeups = Wakeups::new(&plan.cgroup)?;
+    let mut wakeups = Wakeups::new(&plan.cgroup, plan.cancel.as_ref())?;
     // Beginning may have to wait for others; whoever stops it meanwhile gets the verdict at once. What has begun by then
     // is undone when it is dropped.
     let (session, stopped) = tokio::select! {
@@ -155,14 +182,19 @@ pub async fn run(plan: Plan, bus: &Bus, observer: &mut dyn Observer) -> Result<C
     if let Some(heart) = heart {
         heart.rest();
     }
-    let kept =
-        matches!(drive.gate.certificate().map(|c| &c.verdict), Some(enforcer_gate::Verdict::Committed));
+    let committed = drive.gate.certificate().filter(|certificate| certificate.verdict == Verdict::Committed);
+    let confirmed = match committed {
+        Some(certificate) => Some(confirm(certificate, pin!(wakeups.stopped())).await),
+        None => None,
+    };
+    let kept = confirmed == Some(Confirmed::Keep);
     for text in end(drive.actuator, kept).await? {
         drive.observer.afterwards(&text);
     }
     bus.unwatch(plan.cgroup.id()).await?;
     result?;
-    gate.certificate().cloned().ok_or(ShrinkError::NoCertificate)
+    let certificate = gate.certificate().cloned().ok_or(ShrinkError::NoCertificate)?;
+    Ok((certificate, confirmed))
 }
 
 /// Starting the restorer and writing the journal take their time, and other shrinks share this loop.

@@ -1,6 +1,9 @@
 //! Descriptors that wake the loop: PSI, `memory.events`, the user's wish to stop.
 
-use super::ShrinkError;
+use super::{
+    ShrinkError,
+    cancel::{Cancel, Stopper},
+};
 use crate::actuate::Session;
 use crate::cgroup::{Cgroup, CgroupError, PressureTrigger, Stall};
 use enforcer_gate::{Micros, Signal};
@@ -9,7 +12,6 @@ use nix::fcntl::OFlag;
 use std::os::fd::{AsRawFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
 
 /// The shortest window that the kernel takes for a PSI trigger (kernel/sched/psi.c, `WINDOW_MIN_US`).
 const PSI_WINDOW: Micros = Micros::from_millis(500);
@@ -24,24 +26,16 @@ pub(super) struct Wakeups {
     pressure: Option<AsyncFd<PressureTrigger>>,
     events: AsyncFd<OwnedFd>,
     restorer: Option<AsyncFd<OwnedFd>>,
-    interrupt: UnixSignal,
-    terminate: UnixSignal,
+    stopper: Stopper,
 }
 
 impl Wakeups {
-    pub(super) fn new(cgroup: &Cgroup) -> Result<Self, ShrinkError> {
+    pub(super) fn new(cgroup: &Cgroup, cancel: Option<&Cancel>) -> Result<Self, ShrinkError> {
         let pressure =
             trigger(cgroup)?.map(urgent).transpose().map_err(ShrinkError::io("listen to memory.pressure"))?;
         let events = urgent(cgroup.open_file("memory.events.local", OFlag::O_RDONLY)?)
             .map_err(ShrinkError::io("listen to memory.events.local"))?;
-        let stop = |kind| signal(kind).map_err(ShrinkError::io("listen to signals"));
-        Ok(Self {
-            pressure,
-            events,
-            restorer: None,
-            interrupt: stop(SignalKind::interrupt())?,
-            terminate: stop(SignalKind::terminate())?,
-        })
+        Ok(Self { pressure, events, restorer: None, stopper: Stopper::new(cancel)? })
     }
 
     /// Has the end of the session's restorer told as well.
@@ -54,20 +48,15 @@ impl Wakeups {
         Ok(())
     }
 
-    /// Waits until the user wants it stopped. Cancel safe.
+    /// Waits until it is to stop. Cancel safe.
     pub(super) async fn stopped(&mut self) {
-        tokio::select! {
-            Some(()) = self.interrupt.recv() => {}
-            Some(()) = self.terminate.recv() => {}
-            else => std::future::pending().await,
-        }
+        self.stopper.stopped().await;
     }
 
     /// The next thing to tell the gate. Cancel safe.
     pub(super) async fn next(&mut self) -> Result<Signal, ShrinkError> {
         tokio::select! {
-            Some(()) = self.interrupt.recv() => Ok(Signal::Cancel),
-            Some(()) = self.terminate.recv() => Ok(Signal::Cancel),
+            () = self.stopper.stopped() => Ok(Signal::Cancel),
             ended = ended(self.restorer.as_ref()) => {
                 // It stays ended.
                 self.restorer = None;

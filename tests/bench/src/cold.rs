@@ -106,6 +106,7 @@ async fn by_gate(instance: &mut Instance, bus: &Bus) -> Result<Round> {
         },
         state_dir: Some(StateDir::open(Path::new("/run/enforcer-bench"))?),
         session: SessionOptions::default(),
+        cancel: None,
     };
     let certificate = shrink::run(plan, bus, &mut NoObserver).await?;
     ensure!(certificate.verdict == Verdict::Committed, "the gate ended with {:?}", certificate.verdict);

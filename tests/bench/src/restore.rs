@@ -148,6 +148,7 @@ async fn by_gate(instance: &Instance, bus: &Bus) -> Result<Option<[u64; 4]>> {
         },
         state_dir: Some(StateDir::open(Path::new("/run/enforcer-bench"))?),
         session: SessionOptions::default(),
+        cancel: None,
     };
     let mut watch = Watch::default();
     drop(shrink::run(plan, bus, &mut watch).await?);

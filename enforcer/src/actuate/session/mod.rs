@@ -16,7 +16,7 @@ use super::{
     shared::Shared,
 };
 use crate::cgroup::Cgroup;
-use enforcer_gate::{Limit, LimitFile};
+use enforcer_gate::{Limit, LimitFile, Micros, Policy};
 use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 
 /// What can be set about a session.
@@ -31,6 +31,27 @@ pub struct SessionOptions {
 impl Default for SessionOptions {
     fn default() -> Self {
         Self { deadline: Duration::from_mins(10), method: None }
+    }
+}
+
+impl SessionOptions {
+    /// For a shrink under this policy: the restorer acts when every state has had all of its time and as much again to
+    /// spare.
+    pub fn of(policy: &Policy) -> Self {
+        let states = [
+            policy.observe_window,
+            policy.reclaim_deadline,
+            policy.trial_window,
+            policy.commit_deadline,
+            policy.watch_window,
+            policy.restore_deadline,
+        ];
+        let whole: Micros = states.into_iter().sum();
+        let spare = Duration::from_mins(1);
+        Self {
+            deadline: Duration::from_micros(whole.get()).saturating_mul(2).saturating_add(spare),
+            ..Self::default()
+        }
     }
 }
 
@@ -140,5 +161,17 @@ impl Session {
             format!("the restorer (pid {pid}) did not end by itself and was killed; all files are as said")
         };
         Ok(if went { Vec::new() } else { vec![stayed()] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_restorer_outlasts_every_state() {
+        let policy = Policy::default();
+        let spans = policy.trial_window.get() + policy.watch_window.get() + policy.reclaim_deadline.get();
+        assert!(SessionOptions::of(&policy).deadline > Duration::from_micros(spans));
     }
 }

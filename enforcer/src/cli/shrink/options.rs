@@ -1,27 +1,52 @@
 //! What can be said about a shrink.
 
 use crate::{
-    actuate::SessionOptions,
-    cli::options::{self, Json, StateDirectory},
+    cli::options::{self, Cri, Json, StateDirectory},
+    config::Gate,
+    resize::Via,
 };
-use enforcer_gate::{Bytes, Micros, Policy, StallBudget};
-use std::{path::PathBuf, time::Duration};
+use enforcer_gate::{Bytes, Micros, Policy};
+use std::path::PathBuf;
 
-/// Lowers memory.max of one cgroup, or refuses with the safe minimum
+/// Lowers memory.max of one cgroup or container, or refuses with the safe minimum
 ///
 /// Observes, reclaims in paced steps, brakes with memory.high below the target while memory.max stays as it is, then
-/// lowers memory.max and watches. Whatever turns bad on the way takes everything back as found, and so does Ctrl-C
-/// or kill -9. Exit code 2: the gate refused or took it back.
+/// lowers memory.max and watches. A container's runtime is told then, so that its books and systemd's agree. Whatever
+/// turns bad on the way takes everything back as found, and so does Ctrl-C or kill -9. Exit code 2: the gate refused or
+/// took it back.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Options {
-    /// The cgroup: absolute, or below the cgroup mount
-    pub(super) cgroup: PathBuf,
+    /// The cgroup, absolute or below the cgroup mount; or a container, as pod/NAMESPACE/NAME[:CONTAINER]
+    #[arg(value_name = "TARGET")]
+    pub(super) target: PathBuf,
     /// The new memory.max, as in Kubernetes: 256Mi, 0.5Gi, 128M; the kernel rounds down to whole pages
     #[arg(long, value_name = "QUANTITY", value_parser = options::target, allow_hyphen_values = true)]
     pub(super) to: Bytes,
-    /// Say whether the gate would try it; change nothing
+    /// Say whether the gate would try it, and what the runtime would write; change nothing
     #[arg(long)]
     pub(super) dry_run: bool,
+    #[command(flatten)]
+    pub(super) thresholds: Thresholds,
+    #[command(flatten)]
+    pub(super) way: Way,
+    #[command(flatten)]
+    pub(super) cri: Cri,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+/// By which way a container's limits are changed.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Way {
+    /// How a container's limits are changed: cri tells the runtime, cgroup writes the files alone, which the runtime puts
+    /// back at its next update
+    #[arg(long, value_enum, value_name = "WAY", default_value = "cri")]
+    pub(in crate::cli) via: Via,
+}
+
+/// What the gate goes by.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Thresholds {
     /// The workload's longest known period: how long the brake is tried before memory.max goes down
     #[arg(long, value_name = "TIME", value_parser = options::window)]
     #[arg(default_value = options::default(|policy| policy.trial_window))]
@@ -47,47 +72,23 @@ pub(in crate::cli) struct Options {
     allow_pressure_killer: bool,
     /// Record everything that the gate sees and asks for, for enforcer replay; the file must not exist yet
     #[arg(long, value_name = "FILE")]
-    pub(super) trace: Option<PathBuf>,
+    pub(in crate::cli) trace: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) state_dir: StateDirectory,
-    #[command(flatten)]
-    pub(super) json: Json,
+    pub(in crate::cli) state_dir: StateDirectory,
 }
 
-impl Options {
+impl Thresholds {
     /// The thresholds, on top of this node's; those that have an option are the option's.
-    pub(super) fn policy(&self, node: &Policy) -> Policy {
-        Policy {
-            trial_window: self.window,
-            observe_window: self.observe,
-            watch_window: self.watch,
-            headroom_min: self.headroom,
+    pub(in crate::cli) fn policy(&self, node: &Policy) -> Policy {
+        let gate = Gate {
+            observe: self.observe,
+            window: self.window,
+            watch: self.watch,
+            budget: self.budget,
+            headroom: self.headroom,
             allow_pressure_killer: self.allow_pressure_killer,
-            stall: StallBudget {
-                full_per_second: node.stall.full_per_second.min(self.budget),
-                full_total: self.budget,
-                some_total: self.budget.scaled(2, 1),
-            },
-            ..node.clone()
-        }
-    }
-}
-
-/// The restorer acts when every state has had all of its time and as much again to spare.
-pub(super) fn session(policy: &Policy) -> SessionOptions {
-    let states = [
-        policy.observe_window,
-        policy.reclaim_deadline,
-        policy.trial_window,
-        policy.commit_deadline,
-        policy.watch_window,
-        policy.restore_deadline,
-    ];
-    let whole: Micros = states.into_iter().sum();
-    let spare = Duration::from_mins(1);
-    SessionOptions {
-        deadline: Duration::from_micros(whole.get()).saturating_mul(2).saturating_add(spare),
-        ..SessionOptions::default()
+        };
+        gate.policy(node)
     }
 }
 
@@ -104,7 +105,7 @@ mod tests {
 
     fn policy(args: &[&str]) -> Policy {
         let words = ["x", "a", "--to", "1Mi"].iter().chain(args);
-        Cli::try_parse_from(words).expect("parses").options.policy(&Policy::default())
+        Cli::try_parse_from(words).expect("parses").options.thresholds.policy(&Policy::default())
     }
 
     #[test]
@@ -144,12 +145,5 @@ mod tests {
             let (_, rest) = rest.split_once("[default: ").expect("has a default");
             assert!(rest.starts_with(&format!("{default}]")), "{option}: {rest}");
         }
-    }
-
-    #[test]
-    fn the_restorer_outlasts_every_state() {
-        let policy = Policy::default();
-        let spans = policy.trial_window.get() + policy.watch_window.get() + policy.reclaim_deadline.get();
-        assert!(session(&policy).deadline > Duration::from_micros(spans));
     }
 }

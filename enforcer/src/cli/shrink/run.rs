@@ -2,30 +2,30 @@
 
 use super::{
     Options,
-    display::{Display, Mode},
-    observer::Watcher,
-    options::session,
+    guided::{Guided, Recorded, cut_short},
 };
 use crate::{
-    actuate::{StateDir, check_free},
+    actuate::{SessionOptions, StateDir, check_free},
     cgroup::{Cgroup, Sampler, shown},
-    cli::{Exit, Failure, certificate, failure, json, options as common, print, screen::Screen, stop},
-    node::{Need, Release, pressure_killer},
-    probe::{Probe, ProbeOptions},
+    cli::{
+        Exit, Failure, certificate, failure, json, options as common, print,
+        resize::{self, Order},
+        target::{self, Found},
+    },
+    inventory::Target,
+    node::{Need, pressure_killer},
     quantity::exact,
-    shrink::{Bus, BusError, Plan, ShrinkError, WATCHES, now, refused_at_once, run as drive},
+    resize::{Ask, Via},
+    shrink::{BusError, Plan, ShrinkError, refused_at_once, run as drive},
     systemd,
-    trace::{Header, Kind, Summary, TRACE_VERSION, Writer},
+    trace::Summary,
 };
-use enforcer_gate::{Bytes, Certificate, Policy, Request, Verdict};
+use enforcer_gate::{Bytes, Certificate, Limit, Request, Verdict};
 use serde::Serialize;
-use std::{
-    io::{IsTerminal as _, Write as _},
-    path::Path,
-};
+use std::{io::Write as _, path::Path};
 
 const WHAT: &str = "can't shrink";
-const NEEDS: [Need; 5] =
+pub(in crate::cli) const NEEDS: [Need; 5] =
     [Need::Root, Need::CgroupV2Memory, Need::WritableCgroups, Need::MemoryReclaim, Need::Btf];
 
 #[derive(Serialize)]
@@ -40,6 +40,9 @@ struct Report<'a> {
     unsettled: Option<bool>,
     /// What the kernel programs could not watch, and what that costs.
     lost: &'a [String],
+    /// What to know besides.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
     /// Entries of the trace that were lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_dropped: Option<u64>,
@@ -47,107 +50,86 @@ struct Report<'a> {
 }
 
 pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
-    let path = options.cgroup.as_path();
-    let policy = common::checked(options.policy(&common::node_policy()))?;
+    match options.target.to_str().filter(|text| Target::is_meant(text)) {
+        Some(text) => of_container(options, text),
+        None => of_cgroup(options, options.target.as_path(), &[]),
+    }
+}
+
+/// Of a container: through its runtime, or where its limit acts.
+fn of_container(options: &Options, text: &str) -> Result<Exit, Failure> {
+    let found = target::find(WHAT, text, &options.cri, options.way.via == Via::Cgroup)?;
+    if let Found { node, pod, container: Some(container) } = &found
+        && options.way.via == Via::Cri
+    {
+        let order = Order {
+            what: WHAT,
+            target: text,
+            ask: Ask { memory: Some(Limit::Bytes(options.to.page_floor())), ..Ask::default() },
+            only_down: true,
+            via: Via::Cri,
+            dry_run: options.dry_run,
+            thresholds: &options.thresholds,
+            json: options.json.json,
+        };
+        tell_rounding(options.json.json, options.to);
+        return resize::of_container(&order, node, pod, container);
+    }
+    let path = found.cgroup(WHAT)?;
+    let notes = [format!(
+        "the container runtime does not know of it, and puts its own limit back when it next updates {text}"
+    )];
+    of_cgroup(options, &path, &notes)
+}
+
+/// What the kernel makes of a number of bytes.
+fn tell_rounding(json: bool, to: Bytes) {
+    if !json && to != to.page_floor() {
+        let (asked, whole) = (to.get(), exact(to.page_floor()));
+        // Where standard error is closed nobody wants to know.
+        let _ = writeln!(std::io::stderr(), "{asked} bytes are rounded down to whole pages: {whole}");
+    }
+}
+
+fn of_cgroup(options: &Options, path: &Path, notes: &[String]) -> Result<Exit, Failure> {
+    let policy = common::checked(options.thresholds.policy(&common::node_policy()))?;
     let cgroup = common::open(WHAT, path, &NEEDS)?;
     // Where there is nothing to shrink (the root, a threaded cgroup), that is said before anything is made.
     let mut sampler = Sampler::new(&cgroup).map_err(|error| Failure::cgroup(WHAT, path, &error))?;
     // A dry run changes nothing, and makes no folder.
-    let state = (!options.dry_run).then(|| StateDir::open(&options.state_dir.state_dir));
+    let state = (!options.dry_run).then(|| StateDir::open(&options.thresholds.state_dir.state_dir));
     let state_dir = state.transpose().map_err(|error| failure::actuate(WHAT, path, &error))?;
     // Loading the kernel programs takes its time: who must not begin is told at once.
     let free = if options.dry_run { Ok(()) } else { check_free(&cgroup) };
     free.map_err(|error| failure::actuate(WHAT, path, &error))?;
     let killer = pressure_killer(&cgroup).map_err(|error| Failure::cgroup(WHAT, path, &error))?;
-    let trace = options.trace.as_deref().map(|file| record(file, &cgroup, &policy)).transpose()?;
-    if !options.json.json && options.to != options.to.page_floor() {
-        let (asked, whole) = (options.to.get(), exact(options.to.page_floor()));
-        // Where standard error is closed nobody wants to know.
-        let _ = writeln!(std::io::stderr(), "{asked} bytes are rounded down to whole pages: {whole}");
-    }
-    let mode = match (options.json.json, std::io::stderr().is_terminal()) {
-        (true, _) => Mode::Off,
-        (false, true) => Mode::Terminal,
-        (false, false) => Mode::Lines,
-    };
-    let note = |lines| format!("{lines} lines of progress left out\n");
-    let screen = Screen::start(std::io::stderr(), note)
-        .map_err(|error| Failure::new(Exit::Failed, WHAT, path, &error, ""))?;
-    let mut watcher = Watcher { display: Display::new(mode), screen, trace };
+    let mut guided =
+        Guided::start(WHAT, &cgroup, &policy, options.thresholds.trace.as_deref(), options.json.json)?;
+    tell_rounding(options.json.json, options.to);
     let request = Request { target: options.to, dry_run: options.dry_run, pressure_killer: killer };
     // Limits that a killed run left are not those that were found: they are settled first, which the shrink itself does.
     let as_found = state_dir.as_ref().is_none_or(StateDir::is_empty);
     let refused =
-        if as_found { refused_at_once(&request, &policy, &mut sampler, &mut watcher) } else { Ok(None) };
-    let mut lost = Vec::new();
+        if as_found { refused_at_once(&request, &policy, &mut sampler, guided.observer()) } else { Ok(None) };
     let result = match refused {
         Ok(None) => {
             drop(sampler);
-            let session = session(&policy);
-            let plan = Plan { cgroup: cgroup.clone(), request, policy, state_dir, session };
-            carry_out(plan, &mut watcher, &mut lost)
+            let session = SessionOptions::of(&policy);
+            let plan = Plan { cgroup: cgroup.clone(), request, policy, state_dir, session, cancel: None };
+            guided.carry_out(async |bus, watcher| drive(plan, bus, watcher).await)
         }
         Ok(Some(refused)) => Ok(refused),
         Err(error) => Err(error),
     };
-    // The limits are settled.
-    stop::end_at_once();
-    // Progress that is lost is no reason to fail.
-    let _ = watcher.screen.end(watcher.display.end(), None);
-    // The trace is whole also where the shrink could not be carried through.
-    let summary = watcher.trace.map(|trace| trace.finish(now())).transpose();
-    let certificate = result.map_err(|error| explain(path, &error))?;
+    let Recorded { trace, lost, cut } = guided.end();
+    let certificate = result.map_err(|error| explain(WHAT, path, &error))?;
     // What became of the cgroup is told also where the trace is lost.
-    let (summary, cut) = match summary {
-        Ok(summary) => (summary, None),
-        Err(error) => (None, Some(error)),
-    };
     let exit = if cut.is_some() { Exit::Failed } else { exit(&certificate.verdict) };
-    let told = report(options, &cgroup, &certificate, summary, &lost, exit);
+    let told = report(options, &cgroup, &certificate, trace, &lost, notes, exit);
     match cut {
         None => told.map(|()| exit),
-        Some(error) => {
-            let todo = failure::of_the_process(&error).unwrap_or_else(|| {
-                "the shrink itself ended as said; name a new file where there is room".into()
-            });
-            let mut failure = Failure::new(exit, "can't record the shrink of", path, &error, todo);
-            failure.reasons.extend(told.err().into_iter().flat_map(|also| also.reasons));
-            Err(failure)
-        }
+        Some(error) => Err(cut_short(exit, path, &error, told)),
     }
-}
-
-fn carry_out(plan: Plan, watcher: &mut Watcher, lost: &mut Vec<String>) -> Result<Certificate, ShrinkError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| ShrinkError::Io { what: "can't start the event loop", source })?;
-    if let Some(text) = watcher.display.loading() {
-        watcher.screen.show(text);
-    }
-    let result = runtime.block_on(async {
-        let probe = Probe::load(&ProbeOptions::only(WATCHES)).map_err(BusError::from)?;
-        let unseen = probe.hooks().iter().filter(|hook| hook.in_use.is_none());
-        lost.extend(unseen.filter_map(|hook| Some(format!("{}: {}", hook.need, hook.lost?))));
-        let (bus, _task) = Bus::start(probe);
-        drive(plan, &bus, watcher).await
-    });
-    // Where it was stopped while it waited for others, it need not wait for them in order to end.
-    runtime.shutdown_background();
-    result
-}
-
-fn record(file: &Path, cgroup: &Cgroup, policy: &Policy) -> Result<Writer, Failure> {
-    let header = Header {
-        trace_version: TRACE_VERSION,
-        kind: Kind::Shrink,
-        enforcer: env!("CARGO_PKG_VERSION").into(),
-        kernel: Release::running().text,
-        cgroup: shown(cgroup.path()),
-        cgroup_id: cgroup.id(),
-        policy: policy.clone(),
-    };
-    Writer::create(file, &header).map_err(|error| failure::trace("can't record to", file, &error))
 }
 
 fn report(
@@ -156,9 +138,12 @@ fn report(
     certificate: &Certificate,
     trace: Option<Summary>,
     lost: &[String],
+    notes: &[String],
     exit: Exit,
 ) -> Result<(), Failure> {
-    let is_left = options.dry_run && common::is_left(&options.state_dir.state_dir, cgroup);
+    let state_dir = &options.thresholds.state_dir.state_dir;
+    let is_left = options.dry_run && common::is_left(state_dir, cgroup);
+    let notes = if certificate.verdict == Verdict::Committed { notes } else { &[] };
     let text = if options.json.json {
         json::line(&Report {
             cgroup: shown(cgroup.path()),
@@ -166,6 +151,7 @@ fn report(
             asked: options.to,
             exit: exit.code(),
             lost,
+            notes,
             unsettled: options.dry_run.then_some(is_left),
             trace_dropped: trace.map(|summary| summary.dropped),
             certificate,
@@ -175,6 +161,7 @@ fn report(
         text.push_str(if is_left { common::LEFT } else { "" });
         text.extend(lost.iter().map(|lost| format!("note: not watched: {lost}\n")));
         text.extend(kept_by_systemd(cgroup, certificate));
+        text.extend(notes.iter().map(|note| format!("note: {}\n", shown(note))));
         text
     };
     print(&text)
@@ -201,15 +188,15 @@ fn exit(verdict: &Verdict) -> Exit {
     }
 }
 
-fn explain(path: &Path, error: &ShrinkError) -> Failure {
+pub(in crate::cli) fn explain(what: &str, path: &Path, error: &ShrinkError) -> Failure {
     match error {
-        ShrinkError::Cgroup(error) => Failure::cgroup(WHAT, path, error),
-        ShrinkError::Actuate(error) => failure::actuate(WHAT, path, error),
-        ShrinkError::Policy(_) => Failure::new(Exit::Usage, WHAT, path, error, ""),
-        ShrinkError::Bus(BusError::Probe(error)) => failure::probe(WHAT, path, error),
+        ShrinkError::Cgroup(error) => Failure::cgroup(what, path, error),
+        ShrinkError::Actuate(error) => failure::actuate(what, path, error),
+        ShrinkError::Policy(_) => Failure::new(Exit::Usage, what, path, error, ""),
+        ShrinkError::Bus(BusError::Probe(error)) => failure::probe(what, path, error),
         ShrinkError::Bus(BusError::Stopped) | ShrinkError::Io { .. } | ShrinkError::NoCertificate => {
             let todo = failure::of_the_process(error).unwrap_or_default();
-            Failure::new(Exit::Failed, WHAT, path, &failure::chain(error), todo)
+            Failure::new(Exit::Failed, what, path, &failure::chain(error), todo)
         }
     }
 }

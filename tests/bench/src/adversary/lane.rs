@@ -115,6 +115,7 @@ async fn gate(
         policy: windows(&shared.policy, instance.class().period),
         state_dir: Some(shared.state_dir.clone()),
         session: SessionOptions::default(),
+        cancel: None,
     };
     let certificate = shrink::run(plan, &shared.bus, &mut NoObserver).await?;
     let killed_in_window = instance.killed()?;
