@@ -7,6 +7,7 @@
 mod cause;
 mod keep;
 mod mend;
+mod turns;
 mod value;
 mod watch;
 mod weight;
@@ -15,6 +16,7 @@ mod writer;
 pub use cause::{Cause, Change, Context, Who, accepted, classify};
 pub use keep::keep;
 pub use mend::{MendError, Way, mend};
+pub use turns::{Place, Turns};
 pub use value::{Expected, parse, parse_expected, raw, shown};
 pub use watch::{About, Drift, Outcome, Report, Watch};
 pub use weight::Conversion;

@@ -43,7 +43,7 @@ impl Conversion {
     }
 
     /// The shares that become this weight, if any do.
-    fn shares(self, weight: u64) -> Option<RangeInclusive<u64>> {
+    pub fn shares(self, weight: u64) -> Option<RangeInclusive<u64>> {
         let first = self.first_above(weight.checked_sub(1)?);
         let after = self.first_above(weight);
         (first < after).then(|| first..=after - 1)

@@ -19,8 +19,8 @@ mod watch;
 
 pub use in_force::{InForce, in_force};
 pub use known::{CONTAINERS_MAX, Change, Event, Found, Inventory, Listing, Lost, PODS_MAX, Step};
-pub use locate::Locator;
+pub use locate::{Locator, Wanted};
 pub use model::{Container, ContainerState, Home, Limits, Located, NoHome, Pod, PodState};
 pub use survey::{CALLS_MAX, Survey};
 pub use target::{Resolved, Target, TargetError};
-pub use watch::{Hints, Tempo, Update, Watch, concerns, watch};
+pub use watch::{Hints, Shared, Tempo, Update, Watch, concerns, watch};

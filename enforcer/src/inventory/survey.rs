@@ -152,6 +152,7 @@ fn may_be_left_out(error: CriError) -> Result<(), CriError> {
         | CriError::BadAddress { .. }
         | CriError::Connect { .. }
         | CriError::Deadline { .. }
+        | CriError::Broken { .. }
         | CriError::Unimplemented { .. } => Err(error),
     }
 }

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 /// Under which key containerd and CRI-O put it.
 const KEY: &str = "info";
 
+/// Entries of `linux.resources.unified` that are looked at: there are not as many limit files.
+const UNIFIED_MAX: usize = 64;
+
 /// What is used of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Verbose {
@@ -17,6 +20,8 @@ pub struct Verbose {
     pub cgroups_path: Option<String>,
     /// `linux.resources` of the OCI runtime specification.
     pub resources: Option<LinuxContainerResources>,
+    /// The OCI runtime's program, as containerd has it configured.
+    pub program: Option<String>,
 }
 
 /// Reads it; empty where there is nothing of use.
@@ -31,6 +36,7 @@ pub fn verbose(info: &BTreeMap<String, String>) -> Verbose {
         pid: pid.filter(|pid| *pid > 0),
         cgroups_path: path.filter(|path| !path.is_empty()).map(str::to_owned),
         resources: linux.and_then(|linux| linux.get("resources")).map(resources),
+        program: json.pointer("/runtimeOptions/binary_name").and_then(Value::as_str).map(str::to_owned),
     }
 }
 
@@ -45,8 +51,16 @@ fn resources(json: &Value) -> LinuxContainerResources {
         memory_swap_limit_in_bytes: number("/memory/swap"),
         cpuset_cpus: text("/cpu/cpus"),
         cpuset_mems: text("/cpu/mems"),
+        unified: unified(json),
         ..LinuxContainerResources::default()
     }
+}
+
+/// Limits under their own names in cgroup v2; bounded.
+fn unified(json: &Value) -> BTreeMap<String, String> {
+    let all = json.get("unified").and_then(Value::as_object).into_iter().flatten();
+    let texts = all.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    texts.take(UNIFIED_MAX).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 mod line;
 mod run;
-mod turns;
 
 use crate::cli::options::Json;
 use crate::drift::{Expected, parse_expected};

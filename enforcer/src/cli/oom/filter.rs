@@ -72,6 +72,7 @@ mod tests {
             gone: false,
             pod: Some("prod/web-0".into()),
             container: None,
+            image: None,
         }
     }
 

@@ -216,6 +216,7 @@ fn label(stored: &mut Stored) {
     if let Stored::Verdict(record) = stored
         && let Some(place) = &record.place
     {
-        (record.pod, record.container) = labels(place);
+        let labels = labels(place);
+        (record.pod, record.container) = (labels.pod, labels.container);
     }
 }
