@@ -57,6 +57,9 @@ pub enum QuantityError {
     /// A few thousandths of a byte.
     #[error("m is a thousandth of a byte; did you mean M or Mi?")]
     Thousandths,
+    /// No amount of CPU.
+    #[error("{:?} is no amount of CPU; give CPUs such as 1.5 or 500m, more than zero", Quoted(.0))]
+    Cpu(String),
     /// Higher than a limit can be.
     #[error("{} B is more than the highest limit, {TARGET_BYTES_MAX} B", .0.get())]
     AboveMax(Bytes),
@@ -117,6 +120,23 @@ pub fn parse_target(text: &str) -> Result<Bytes, QuantityError> {
         PAGE_SIZE..=TARGET_BYTES_MAX => Ok(bytes),
         _ => Err(QuantityError::AboveMax(bytes)),
     }
+}
+
+/// Most CPUs that can be asked for, in thousandths: far more than any machine has, and what every period of
+/// `cpu.max` takes.
+const MILLI_CPUS_MAX: u128 = 1_000_000_000;
+
+/// An amount of CPU in thousandths, part of one counted as a whole one: more than zero.
+pub fn parse_cpu(text: &str) -> Result<u64, QuantityError> {
+    let bad = || QuantityError::Cpu(text.into());
+    if text.len() > QUANTITY_BYTES_MAX {
+        return Err(bad());
+    }
+    let number = Number::parse(text.strip_prefix('+').unwrap_or(text)).ok_or_else(bad)?;
+    let scale = Scale::parse(number.rest).ok_or_else(bad)?;
+    let scale = Scale { power: scale.power.saturating_add(3), ..scale };
+    let milli = number.ceil_at(scale).filter(|milli| (1..=MILLI_CPUS_MAX).contains(milli)).ok_or_else(bad)?;
+    u64::try_from(milli).map_err(|_| bad())
 }
 
 /// Digits with a point among them: `mantissa` / 10^`fraction`.

@@ -19,6 +19,7 @@ mod floor;
 mod headroom;
 mod history;
 mod machine;
+mod names;
 mod policy;
 mod sample;
 mod shown;

@@ -4,6 +4,7 @@
 //! what the kernel's verifier counts in each program instead.
 
 mod actuate;
+mod agent;
 mod cgroup;
 mod cli;
 mod cri;
@@ -31,6 +32,7 @@ fn main() {
     cases.extend(actuate::cases());
     cases.extend(cli::cases());
     cases.extend(cri::cases());
+    cases.extend(agent::cases());
     cases.extend(cgroup::cases());
     cases.extend(probe::cases());
     cases.extend(guard::cases());

@@ -2,115 +2,120 @@
 
 use enforcer::cri::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata};
 use prost::Message;
+use std::collections::BTreeMap;
 
 /// `NamespaceMode`: the node's own.
-pub(super) const NODE: i32 = 2;
+pub(crate) const NODE: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct NamespaceOption {
+pub(crate) struct NamespaceOption {
     #[prost(int32, tag = "1")]
-    pub(super) network: i32,
+    pub(crate) network: i32,
 }
 
 /// `LinuxSandboxSecurityContext`
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct SandboxSecurity {
+pub(crate) struct SandboxSecurity {
     #[prost(message, optional, tag = "1")]
-    pub(super) namespace_options: Option<NamespaceOption>,
+    pub(crate) namespace_options: Option<NamespaceOption>,
 }
 
 /// `LinuxPodSandboxConfig`
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct LinuxSandbox {
+pub(crate) struct LinuxSandbox {
     #[prost(string, tag = "1")]
-    pub(super) cgroup_parent: String,
+    pub(crate) cgroup_parent: String,
     #[prost(message, optional, tag = "2")]
-    pub(super) security_context: Option<SandboxSecurity>,
+    pub(crate) security_context: Option<SandboxSecurity>,
 }
 
 /// `DNSConfig`
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Dns {
+pub(crate) struct Dns {
     #[prost(string, repeated, tag = "1")]
-    pub(super) servers: Vec<String>,
+    pub(crate) servers: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct PodSandboxConfig {
+pub(crate) struct PodSandboxConfig {
     #[prost(message, optional, tag = "1")]
-    pub(super) metadata: Option<PodSandboxMetadata>,
+    pub(crate) metadata: Option<PodSandboxMetadata>,
     #[prost(message, optional, tag = "4")]
-    pub(super) dns_config: Option<Dns>,
+    pub(crate) dns_config: Option<Dns>,
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub(crate) labels: BTreeMap<String, String>,
+    #[prost(btree_map = "string, string", tag = "7")]
+    pub(crate) annotations: BTreeMap<String, String>,
     #[prost(message, optional, tag = "8")]
-    pub(super) linux: Option<LinuxSandbox>,
+    pub(crate) linux: Option<LinuxSandbox>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct RunPodSandboxRequest {
+pub(crate) struct RunPodSandboxRequest {
     #[prost(message, optional, tag = "1")]
-    pub(super) config: Option<PodSandboxConfig>,
+    pub(crate) config: Option<PodSandboxConfig>,
     #[prost(string, tag = "2")]
-    pub(super) runtime_handler: String,
+    pub(crate) runtime_handler: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct RunPodSandboxResponse {
+pub(crate) struct RunPodSandboxResponse {
     #[prost(string, tag = "1")]
-    pub(super) pod_sandbox_id: String,
+    pub(crate) pod_sandbox_id: String,
 }
 
 /// Of a pod or container: `StopPodSandboxRequest`, `RemovePodSandboxRequest`, `StartContainerRequest`,
 /// `RemoveContainerRequest`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct IdRequest {
+pub(crate) struct IdRequest {
     #[prost(string, tag = "1")]
-    pub(super) id: String,
+    pub(crate) id: String,
 }
 
 /// Of all calls whose answer says nothing.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Nothing {}
+pub(crate) struct Nothing {}
 
 /// `LinuxContainerSecurityContext`
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct ContainerSecurity {
+pub(crate) struct ContainerSecurity {
     #[prost(message, optional, tag = "3")]
-    pub(super) namespace_options: Option<NamespaceOption>,
+    pub(crate) namespace_options: Option<NamespaceOption>,
 }
 
 /// `LinuxContainerConfig`
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct LinuxContainer {
+pub(crate) struct LinuxContainer {
     #[prost(message, optional, tag = "1")]
-    pub(super) resources: Option<LinuxContainerResources>,
+    pub(crate) resources: Option<LinuxContainerResources>,
     #[prost(message, optional, tag = "2")]
-    pub(super) security_context: Option<ContainerSecurity>,
+    pub(crate) security_context: Option<ContainerSecurity>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct ContainerConfig {
+pub(crate) struct ContainerConfig {
     #[prost(message, optional, tag = "1")]
-    pub(super) metadata: Option<ContainerMetadata>,
+    pub(crate) metadata: Option<ContainerMetadata>,
     #[prost(message, optional, tag = "2")]
-    pub(super) image: Option<ImageSpec>,
+    pub(crate) image: Option<ImageSpec>,
     #[prost(string, repeated, tag = "3")]
-    pub(super) command: Vec<String>,
+    pub(crate) command: Vec<String>,
     #[prost(message, optional, tag = "15")]
-    pub(super) linux: Option<LinuxContainer>,
+    pub(crate) linux: Option<LinuxContainer>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct CreateContainerRequest {
+pub(crate) struct CreateContainerRequest {
     #[prost(string, tag = "1")]
-    pub(super) pod_sandbox_id: String,
+    pub(crate) pod_sandbox_id: String,
     #[prost(message, optional, tag = "2")]
-    pub(super) config: Option<ContainerConfig>,
+    pub(crate) config: Option<ContainerConfig>,
     #[prost(message, optional, tag = "3")]
-    pub(super) sandbox_config: Option<PodSandboxConfig>,
+    pub(crate) sandbox_config: Option<PodSandboxConfig>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct CreateContainerResponse {
+pub(crate) struct CreateContainerResponse {
     #[prost(string, tag = "1")]
-    pub(super) container_id: String,
+    pub(crate) container_id: String,
 }

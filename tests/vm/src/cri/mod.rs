@@ -1,7 +1,7 @@
 //! The inventory of a real containerd's pods, as a person and a program see it.
 
 mod message;
-mod rig;
+pub(crate) mod rig;
 
 use crate::debian::{output, read, write};
 use enforcer::cgroup::Mount;

@@ -18,24 +18,26 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Where it is looked for by itself.
-pub(super) const SOCKET: &str = "/run/containerd/containerd.sock";
+pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
 /// What starting a pod may take under emulation, and anything else that is waited for.
-pub(super) const LONG: Duration = Duration::from_mins(3);
+pub(crate) const LONG: Duration = Duration::from_mins(3);
 const IMAGE: &str = "docker.io/local/busybox:1";
 /// Namespace of all pods.
-pub(super) const NAMESPACE: &str = "testing";
-pub(super) const MIB: i64 = 1 << 20;
+pub(crate) const NAMESPACE: &str = "testing";
+pub(crate) const MIB: i64 = 1 << 20;
 
 /// It runs until it is dropped, with all that runs in it.
-pub(super) struct Containerd {
+pub(crate) struct Containerd {
     folder: tempfile::TempDir,
     child: Child,
     pods: Vec<(String, PodSandboxConfig)>,
+    /// Pods that were ever run.
+    made: usize,
 }
 
 impl Containerd {
     /// Starts it, with handlers for runc (the default one) and crun, both with systemd's cgroups.
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir_in("/var/lib").expect("a folder");
         let path = folder.path().display();
         let plugin = r#"plugins."io.containerd.grpc.v1.cri""#;
@@ -55,7 +57,7 @@ impl Containerd {
         );
         fs::write(folder.path().join("config.toml"), config).expect("write the configuration");
         let child = launch(folder.path());
-        let containerd = Self { folder, child, pods: Vec::new() };
+        let containerd = Self { folder, child, pods: Vec::new(), made: 0 };
         containerd.ready().await;
         containerd.import();
         containerd
@@ -74,7 +76,7 @@ impl Containerd {
         Client::connect(Path::new(SOCKET), LONG).await?.list_containers(None).await.map(drop)
     }
 
-    pub(super) async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         Client::connect(Path::new(SOCKET), LONG).await.expect("containerd takes connections")
     }
 
@@ -83,7 +85,9 @@ impl Containerd {
         let folder = self.folder.path().join("image");
         let programs = folder.join("layer/bin");
         fs::create_dir_all(&programs).expect("make a root");
-        fs::copy("/bin/busybox", programs.join("busybox")).expect("copy busybox");
+        for program in ["busybox", "enforcer-workload"] {
+            fs::copy(Path::new("/bin").join(program), programs.join(program)).expect("copy it");
+        }
         let at = |name: &str| folder.join(name).display().to_string();
         run("tar", ["-C", &at("layer"), "-cf", &at("layer.tar"), "."]);
         let digest = output("sha256sum", [at("layer.tar")]).stdout;
@@ -103,8 +107,22 @@ impl Containerd {
     }
 
     /// A pod in the node's own network, which needs no plug-in.
-    pub(super) async fn run_pod(&mut self, name: &str, handler: &str) -> String {
-        let uid = format!("00000000-0000-4000-8000-{:012}", self.pods.len());
+    pub(crate) async fn run_pod(&mut self, name: &str, handler: &str) -> String {
+        self.run_pod_with(name, handler, &[], &[]).await
+    }
+
+    /// The same with labels and annotations.
+    pub(crate) async fn run_pod_with(
+        &mut self,
+        name: &str,
+        handler: &str,
+        labels: &[(&str, &str)],
+        annotations: &[(&str, &str)],
+    ) -> String {
+        let marks = |marks: &[(&str, &str)]| {
+            marks.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let uid = format!("00000000-0000-4000-8000-{:012}", self.made);
         let slice = format!("kubepods-burstable-pod{}.slice", uid.replace('-', "_"));
         let config = PodSandboxConfig {
             metadata: Some(PodSandboxMetadata {
@@ -114,6 +132,8 @@ impl Containerd {
                 attempt: 0,
             }),
             dns_config: Some(Dns { servers: vec!["127.0.0.1".into()] }),
+            labels: marks(labels),
+            annotations: marks(annotations),
             linux: Some(LinuxSandbox {
                 cgroup_parent: format!("/kubepods.slice/kubepods-burstable.slice/{slice}"),
                 security_context: Some(SandboxSecurity {
@@ -132,17 +152,28 @@ impl Containerd {
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
             }
         };
+        self.made += 1;
         self.pods.push((answer.pod_sandbox_id.clone(), config));
         answer.pod_sandbox_id
     }
 
     /// A container that sleeps, in the pod that was run last.
-    pub(super) async fn run_container(&self, name: &str, resources: LinuxContainerResources) -> String {
+    pub(crate) async fn run_container(&self, name: &str, resources: LinuxContainerResources) -> String {
+        self.run_program(name, resources, &["/bin/busybox", "sleep", "100000"]).await
+    }
+
+    /// A container that runs a program of the image's, in the pod that was run last.
+    pub(crate) async fn run_program(
+        &self,
+        name: &str,
+        resources: LinuxContainerResources,
+        command: &[&str],
+    ) -> String {
         let (sandbox, sandbox_config) = self.pods.last().expect("a pod").clone();
         let config = ContainerConfig {
             metadata: Some(ContainerMetadata { name: name.into(), attempt: 0 }),
             image: Some(ImageSpec { image: IMAGE.into(), ..ImageSpec::default() }),
-            command: ["/bin/busybox", "sleep", "100000"].map(String::from).into(),
+            command: command.iter().map(ToString::to_string).collect(),
             linux: Some(LinuxContainer {
                 resources: Some(resources),
                 security_context: Some(ContainerSecurity {
@@ -162,29 +193,34 @@ impl Containerd {
     }
 
     /// A call that takes an id and whose answer says nothing.
-    pub(super) async fn tell(&self, call: &'static str, id: &str) {
+    pub(crate) async fn tell(&self, call: &'static str, id: &str) {
         let client = self.client().await;
         let _: Nothing = client.call(call, IdRequest { id: id.into() }).await.expect(call);
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it runs");
     }
 
     /// SIGKILL. What runs in containers goes on.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
     }
 
     /// Starts it anew.
-    pub(super) async fn restart(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         self.child = launch(self.folder.path());
         self.ready().await;
     }
 
+    /// The pod with this sandbox is gone already.
+    pub(crate) fn forget(&mut self, sandbox: &str) {
+        self.pods.retain(|(of, _)| of != sandbox);
+    }
+
     /// Ends all pods; what is left is ended with the guest.
-    pub(super) async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         for (sandbox, _) in std::mem::take(&mut self.pods) {
             self.tell("StopPodSandbox", &sandbox).await;
             self.tell("RemovePodSandbox", &sandbox).await;

@@ -1,0 +1,127 @@
+//! Everything that can happen to the agent.
+
+use super::{
+    Agent,
+    guards::{Guards, Told},
+    reader::Read,
+    recorder::Recorder,
+    runtime::News,
+    sentinel::Mended,
+    shrinks::Ended,
+};
+use crate::{
+    admin::Question,
+    clock::nanos,
+    guard::GuardError,
+    oom::Stored,
+    probe::{self, Probe, ProbeError},
+    shrink::BusRequest,
+};
+use nix::time::ClockId;
+use std::{future::pending, time::Duration};
+use tokio::sync::oneshot;
+
+/// What happened.
+pub(super) enum Event {
+    /// The kernel programs tell.
+    Kernel(Result<probe::Event, ProbeError>),
+    /// A shrink asks something of the kernel programs.
+    Asked(BusRequest),
+    /// The container runtime has news.
+    Runtime(News),
+    /// A container was read.
+    Read(Box<Read>),
+    /// An OOM was recorded.
+    Recorded(Stored),
+    /// The guard has something to say.
+    Guard(Result<Told, GuardError>),
+    /// A limit was put back, or not.
+    Mended(Mended),
+    /// A change of a limit has ended.
+    Ended(Ended),
+    /// Somebody asks over the admin socket.
+    Question(Question),
+    /// Somebody scrapes.
+    Scrape(oneshot::Sender<()>),
+    /// A deadline of the sentinel's.
+    Due,
+    /// A second has passed.
+    Beat,
+    /// SIGHUP.
+    Reload,
+    /// SIGTERM or SIGINT.
+    Stop,
+}
+
+impl Agent {
+    /// Waits for the next. Cancel safe, as all of its sources are.
+    pub(super) async fn next(&mut self) -> Event {
+        let due_ns = self.sentinel.due_ns();
+        let Self {
+            probe,
+            feed,
+            runtime,
+            reader,
+            recorder,
+            guards,
+            sentinel,
+            shrinks,
+            questions,
+            scrapes,
+            beat,
+            signals,
+            ..
+        } = self;
+        tokio::select! {
+            _ = signals.terminate.recv() => Event::Stop,
+            _ = signals.interrupt.recv() => Event::Stop,
+            _ = beat.tick() => Event::Beat,
+            event = kernel(probe.as_mut()) => Event::Kernel(event),
+            Some(request) = feed.request() => Event::Asked(request),
+            Some(ended) = shrinks.ended() => Event::Ended(ended),
+            told = guard(guards.as_mut()) => Event::Guard(told),
+            Some(question) = questions.recv() => Event::Question(question),
+            Some(reply) = scrapes.recv() => Event::Scrape(reply),
+            stored = recorded(recorder.as_mut()) => Event::Recorded(stored),
+            Some(mended) = sentinel.mended() => Event::Mended(mended),
+            news = runtime.next() => Event::Runtime(news),
+            Some(read) = reader.next() => Event::Read(Box::new(read)),
+            () = due(due_ns) => Event::Due,
+            _ = signals.hangup.recv() => Event::Reload,
+        }
+    }
+}
+
+async fn kernel(probe: Option<&mut Probe>) -> Result<probe::Event, ProbeError> {
+    match probe {
+        Some(probe) => probe.next_event().await,
+        None => pending().await,
+    }
+}
+
+async fn guard(guards: Option<&mut Guards>) -> Result<Told, GuardError> {
+    match guards {
+        Some(guards) => guards.next().await,
+        None => pending().await,
+    }
+}
+
+async fn recorded(recorder: Option<&mut Recorder>) -> Stored {
+    match recorder {
+        Some(recorder) => match recorder.next().await {
+            Some(stored) => stored,
+            None => pending().await,
+        },
+        None => pending().await,
+    }
+}
+
+async fn due(due_ns: Option<u64>) {
+    match due_ns {
+        Some(due_ns) => {
+            let left = due_ns.saturating_sub(nanos(ClockId::CLOCK_MONOTONIC));
+            tokio::time::sleep(Duration::from_nanos(left)).await;
+        }
+        None => pending().await,
+    }
+}

@@ -1,0 +1,332 @@
+//! The loop.
+
+use super::{Agent, End, event::Event, guards::Told, recorder::Recorder, runtime::News, shrinks};
+use crate::{
+    admin::{
+        Question, Refused, Reply, Request,
+        model::{Done, HappeningKind, PartState},
+    },
+    cgroup::shown,
+    health::PartName,
+    inventory::Update,
+    oom::Stored,
+    shrink::now,
+};
+use enforcer_gate::Verdict;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+impl Agent {
+    /// Runs until it is told to stop, then settles what is in flight. Must be called in a `LocalSet`.
+    pub async fn run(mut self) -> End {
+        self.happened("", HappeningKind::Agent, "enforcer runs");
+        let mut waiting: Vec<oneshot::Sender<Reply>> = Vec::new();
+        let ended = loop {
+            match self.next().await {
+                Event::Kernel(event) => {
+                    let done = event.and_then(|event| self.kernel_events(event));
+                    if let Err(error) = done {
+                        break Some(End::Kernel(error.to_string()));
+                    }
+                }
+                Event::Asked(request) => {
+                    if let Some(probe) = &mut self.probe {
+                        request.serve(probe);
+                    }
+                }
+                Event::Runtime(news) => self.runtime_news(news),
+                Event::Read(read) => self.read(*read),
+                Event::Recorded(stored) => self.recorded(&stored),
+                Event::Guard(told) => self.guard_told(told),
+                Event::Mended(mended) => self.mended(mended),
+                Event::Ended(ended) => self.shrink_ended(&ended),
+                Event::Question(question) => waiting.extend(self.asked(question)),
+                Event::Scrape(reply) => {
+                    self.refresh();
+                    // Who scrapes may have gone.
+                    let _ = reply.send(());
+                }
+                Event::Due => self.settle_drift(),
+                Event::Beat => self.beat(),
+                Event::Reload => drop(self.reload()),
+                Event::Stop => break None,
+            }
+            // Who asked for a pause is answered once nothing is in flight any more.
+            if self.shrinks.len() == 0 {
+                for reply in waiting.drain(..) {
+                    drop(reply.send(Reply::Done(self.done())));
+                }
+            }
+            // Changes in flight are on this thread too.
+            tokio::task::yield_now().await;
+        };
+        self.end(ended).await
+    }
+
+    fn done(&self) -> Done {
+        let text = if self.paused { "paused: nothing is changed" } else { "not paused" };
+        Done { paused: self.paused, text: text.into() }
+    }
+
+    /// Answers, or gives back who waits until nothing is in flight.
+    fn asked(&mut self, (request, reply): Question) -> Option<oneshot::Sender<Reply>> {
+        let answer = match request {
+            Request::Pause => {
+                self.pause();
+                return Some(reply);
+            }
+            Request::Resume => {
+                self.resume();
+                Reply::Done(self.done())
+            }
+            Request::Reload => match self.reload() {
+                Ok(text) => Reply::Done(Done { paused: self.paused, text }),
+                Err(errors) => Reply::Refused(Refused::Configuration, errors),
+            },
+            Request::Status => Reply::Status(Box::new(self.status())),
+            Request::Containers => Reply::Containers(self.views(|_| true)),
+            Request::Explain(target) => self.explain(&target),
+        };
+        // Who asked may have gone.
+        drop(reply.send(answer));
+        None
+    }
+
+    pub(super) fn pause(&mut self) {
+        self.shrinks.cancel();
+        if !std::mem::replace(&mut self.paused, true) {
+            self.happened("", HappeningKind::Agent, "paused: every brake is lifted, nothing is changed");
+        }
+    }
+
+    pub(super) fn resume(&mut self) {
+        if std::mem::replace(&mut self.paused, false) {
+            self.happened("", HappeningKind::Agent, "resumed");
+        }
+    }
+
+    fn runtime_news(&mut self, news: News) {
+        match news {
+            News::Found(socket) => {
+                self.part(PartName::Inventory, PartState::Starting, &format!("asking {}", shown(&socket)));
+            }
+            News::None(error) => self.inventory_failed(&error.to_string()),
+            News::Update(Update::Lost(error)) => {
+                self.metrics.runtime_call_failed(&error);
+                self.inventory_failed(&error.to_string());
+            }
+            News::Update(Update::Current(_) | Update::Changed(_)) => {
+                if self.part(PartName::Inventory, PartState::Ready, "") {
+                    let socket = self.runtime.socket().map(shown).unwrap_or_default();
+                    self.happened(
+                        "",
+                        HappeningKind::Agent,
+                        &format!("the inventory is current, from {socket}"),
+                    );
+                }
+                self.sync();
+            }
+        }
+    }
+
+    fn inventory_failed(&mut self, why: &str) {
+        if self.part(PartName::Inventory, PartState::Failed, why) {
+            self.happened("", HappeningKind::Agent, &format!("the container runtime can't be asked: {why}"));
+        }
+    }
+
+    /// What the inventory has now goes to everybody who goes by it.
+    pub(super) fn sync(&mut self) {
+        let Some(shared) = self.runtime.inventory() else { return };
+        let moved = self.book.sync(&shared.inventory());
+        for id in &moved.gone {
+            self.reader.forget(id);
+        }
+        for (id, home) in moved.born {
+            self.reader.follow(&id, home);
+        }
+        self.steward.sync(&self.book);
+        self.cover();
+    }
+
+    fn read(&mut self, read: super::reader::Read) {
+        let id = read.id.clone();
+        self.book.read(read);
+        let Some(entry) = self.book.get(&id).filter(|_| self.config.drift.watch) else { return };
+        let Some(((value, expected), reading)) = entry.drift().zip(entry.reading.as_ref()) else { return };
+        let (target, cgroup, path) =
+            (entry.target(), reading.cgroup.id, self.mount.point().join(&reading.cgroup.path));
+        let file = crate::probe::LimitKind::MemoryMax;
+        if self.sentinel.found(cgroup, path, (file, value), &expected, self.paused) {
+            let text = format!("memory.max is {} and not what the runtime has", crate::drift::shown(value));
+            self.happened(&target, HappeningKind::Drift, &text);
+        }
+    }
+
+    fn recorded(&mut self, stored: &Stored) {
+        match stored {
+            Stored::Oom(record) => {
+                self.metrics.oom(record);
+                let victim = record.victims.first().and_then(|victim| victim.task.cgroup);
+                let entry = victim.and_then(|cgroup| self.book.by_cgroup(cgroup));
+                let target = entry.map(super::book::Entry::target).unwrap_or_default();
+                if let Some(id) = entry.map(|entry| entry.container.id.clone()) {
+                    self.steward.oom(&id, now());
+                }
+                self.happened(&target, HappeningKind::Oom, &record.says);
+            }
+            Stored::Began(_) => {}
+            Stored::Lost(lost) => {
+                let count: u64 =
+                    lost.dropped.values().fold(lost.unstored, |sum, count| sum.saturating_add(*count));
+                self.happened("", HappeningKind::Agent, &format!("{count} records were lost"));
+            }
+        }
+    }
+
+    fn guard_told(&mut self, told: Result<Told, crate::guard::GuardError>) {
+        match told {
+            Ok(Told::Judged(record, judged)) => {
+                let entry = judged.cgroup.and_then(|cgroup| self.book.by_cgroup(cgroup));
+                let target = entry.map(super::book::Entry::target).unwrap_or_default();
+                let (comm, pid) = (&record.writer.comm, record.writer.pid);
+                let text = format!(
+                    "{}: \"{}\" to {} of {} by {comm} ({pid}): {}, {} in use",
+                    record.verdict, record.text, record.file, record.cgroup, record.reason, record.usage
+                );
+                self.happened(&target, HappeningKind::Guard, &text);
+                if judged.reason == crate::guard::Reason::Blind {
+                    self.guard_failed("a cgroup's counters can't be read");
+                }
+            }
+            Ok(Told::Kept(kept)) => {
+                let what = match kept.done {
+                    Ok(_) => "systemd holds what is in force again".to_owned(),
+                    Err(error) => format!("systemd holds what was denied: {error}"),
+                };
+                let text = format!("{} of {}: {what}", kept.file.name(), shown(&kept.cgroup));
+                self.happened("", HappeningKind::Guard, &text);
+            }
+            Err(error) => self.guard_failed(&error.to_string()),
+        }
+    }
+
+    fn mended(&mut self, mended: super::sentinel::Mended) {
+        self.metrics.mended(mended.file, mended.done.is_ok());
+        let (path, file) = (shown(&mended.path), mended.file.name());
+        let text = match mended.done {
+            Ok((way, value)) => {
+                let way = match way {
+                    crate::drift::Way::Systemd => "systemd",
+                    crate::drift::Way::File => "the file",
+                };
+                format!("{file} of {path} is {} again, through {way}", crate::drift::shown(value))
+            }
+            Err(error) => format!("{file} of {path} is not put back: {error}"),
+        };
+        self.happened("", HappeningKind::Mended, &text);
+    }
+
+    fn shrink_ended(&mut self, ended: &shrinks::Ended) {
+        let at = now();
+        let said = match &ended.result {
+            Ok(verdict) => {
+                self.metrics.shrink_ended(verdict, ended.took);
+                crate::agent::steward::said(verdict)
+            }
+            Err(why) => why.clone(),
+        };
+        self.steward.ended(ended, at);
+        if let Some(entry) = self.book.get_mut(&ended.id) {
+            entry.in_flight = false;
+            if ended.result == Ok(Verdict::Committed) {
+                entry.ours = Some(ended.to);
+            }
+            entry.last_verdict = format!("to {}: {said}", ended.to);
+        }
+        self.happened(
+            &ended.target,
+            HappeningKind::Verdict,
+            &format!("to {}: {said}, {}", ended.to, ended.took),
+        );
+        // The runtime has another limit now.
+        if let Some(hints) = self.runtime.hints() {
+            hints.hint();
+        }
+    }
+
+    fn beat(&mut self) {
+        self.health.beat();
+        self.guard_beat();
+        self.begin_again();
+        if !self.paused {
+            self.policy_turn();
+        }
+    }
+
+    /// Settles what is in flight, and ends.
+    async fn end(mut self, ended: Option<End>) -> End {
+        self.shrinks.cancel();
+        let settle = Duration::from_micros(self.config.agent.settle_timeout.get());
+        let mut late = Vec::new();
+        let settled = tokio::time::timeout(settle, async {
+            while self.shrinks.len() > 0 {
+                match self.next().await {
+                    Event::Ended(ended) => self.shrink_ended(&ended),
+                    Event::Kernel(Ok(event)) => drop(self.kernel_events(event)),
+                    Event::Asked(request) => {
+                        if let Some(probe) = &mut self.probe {
+                            request.serve(probe);
+                        }
+                    }
+                    Event::Question((_, reply)) => drop(reply),
+                    Event::Scrape(reply) => drop(reply),
+                    Event::Beat => self.guard_beat(),
+                    Event::Recorded(stored) => self.recorded(&stored),
+                    Event::Kernel(Err(_))
+                    | Event::Runtime(_)
+                    | Event::Read(_)
+                    | Event::Guard(_)
+                    | Event::Mended(_)
+                    | Event::Due
+                    | Event::Reload
+                    | Event::Stop => {}
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        if settled.await.is_err() {
+            late.push(format!("{} changes of limits, which their restorers put back", self.shrinks.len()));
+        }
+        let _ = self.stop_servers.send(true);
+        while self.servers.join_next().await.is_some() {}
+        if let Some(guards) = self.guards.take() {
+            let lost = guards.end("the agent was told to stop");
+            if lost > 0 {
+                late.push(format!("{lost} of the guard's verdicts are not in its store"));
+            }
+        }
+        if let Some(mut recorder) = self.recorder.take() {
+            self.drain_kernel(&mut recorder);
+            if !recorder.end() {
+                late.push("the disk of the OOM records hangs: the last ones are not there".into());
+            }
+        }
+        self.happened("", HappeningKind::Agent, "enforcer ends");
+        match ended {
+            Some(end) => end,
+            None if late.is_empty() => End::Stopped,
+            None => End::Late(late.join("; ")),
+        }
+    }
+
+    /// What the kernel told until now is recorded as well.
+    fn drain_kernel(&mut self, recorder: &mut Recorder) {
+        if let Some(probe) = &mut self.probe {
+            // What is no record is lost, and is counted by the kernel's side.
+            let _ = probe.drain(|event| recorder.take(&event));
+        }
+        let drops = self.kernel_drops();
+        recorder.settle(&drops);
+    }
+}

@@ -1,0 +1,101 @@
+//! What the kernel programs tell, handed to whoever wants it.
+
+use super::{Agent, BATCH_MAX};
+use crate::{
+    drift::{Cause, Drift, Outcome, Report, Who},
+    inventory::concerns,
+    probe::{Event, Kind, OomKill, ProbeError},
+};
+use std::collections::BTreeMap;
+
+impl Agent {
+    /// Takes an event and those that are there already.
+    pub(super) fn kernel_events(&mut self, first: Event) -> Result<(), ProbeError> {
+        self.kernel_event(first);
+        for _ in 1..BATCH_MAX {
+            let Some(next) = self.probe.as_mut().and_then(crate::probe::Probe::try_next) else { break };
+            self.kernel_event(next?);
+        }
+        let drops = self.kernel_drops();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.settle(&drops);
+        }
+        self.settle_drift();
+        Ok(())
+    }
+
+    fn kernel_event(&mut self, event: Event) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.take(&event);
+        }
+        if self.config.drift.watch {
+            self.sentinel.take(&event, &self.book);
+        }
+        match &event {
+            Event::CgroupLife(life) => {
+                let name = String::from_utf8_lossy(life.name.as_bytes());
+                if let Some(hints) = self.runtime.hints().filter(|_| concerns(&name)) {
+                    hints.hint();
+                }
+            }
+            Event::OomKill(kill) => self.oom_kill(kill),
+            Event::OomEnd(_)
+            | Event::ReclaimBegin(_)
+            | Event::ReclaimEnd(_)
+            | Event::LimitWrite(_)
+            | Event::Judged(_) => {}
+        }
+        self.feed.send(event);
+    }
+
+    fn oom_kill(&mut self, kill: &OomKill) {
+        let id = kill.victim.cgroup.and_then(|cgroup| self.book.by_cgroup(cgroup));
+        let id = id.map(|entry| entry.container.id.clone());
+        if let Some(entry) = id.and_then(|id| self.book.get_mut(&id)) {
+            entry.oom_kills = entry.oom_kills.saturating_add(1);
+        }
+    }
+
+    /// What had no room in the kernel's buffer, by kind.
+    pub(super) fn kernel_drops(&self) -> BTreeMap<Kind, u64> {
+        self.probe.as_ref().and_then(|probe| probe.drops().ok()).unwrap_or_default()
+    }
+
+    /// Tells of the writes that are whole by now.
+    pub(super) fn settle_drift(&mut self) {
+        if !self.config.drift.watch {
+            return;
+        }
+        for report in self.sentinel.settle(self.paused) {
+            self.written(&report);
+        }
+    }
+
+    fn written(&mut self, report: &Report) {
+        let Outcome::Ended { cause, drift, .. } = report.outcome else { return };
+        self.metrics.limit_written(report.write.file, report.about.who);
+        if drift == Drift::No {
+            return;
+        }
+        self.metrics.drifted(report.write.file, report.about.who);
+        if drift == Drift::New {
+            self.tell_drift(report, cause);
+        }
+    }
+
+    fn tell_drift(&mut self, report: &Report, cause: Cause) {
+        let write = &report.write;
+        let target = self.book.by_cgroup(write.cgroup).map(super::book::Entry::target).unwrap_or_default();
+        let who = match report.about.who {
+            Who::Ours => "enforcer",
+            Who::Systemd => "systemd",
+            Who::Other => "",
+        };
+        let comm = String::from_utf8_lossy(write.writer.comm.as_bytes());
+        let who = if who.is_empty() { format!("{comm} ({})", write.writer.tgid) } else { who.to_owned() };
+        let new = write.end.map(|end| crate::drift::shown(end.new).to_string()).unwrap_or_default();
+        let old = crate::drift::shown(write.old);
+        let text = format!("{} {old} -> {new} by {who}: {}", write.file.name(), cause.name());
+        self.happened(&target, crate::admin::model::HappeningKind::Drift, &text);
+    }
+}

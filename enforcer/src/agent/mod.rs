@@ -1,0 +1,125 @@
+//! The node agent: one loop that knows every container, listens to the kernel and changes limits through the gate.
+//!
+//! [`Agent::start`] makes what it stands on, [`Agent::run`] is the loop over [`event`]. What may wait for a disk or for
+//! the kernel has a thread of its own: [`reader`], [`recorder`], every change of a limit.
+
+mod book;
+mod event;
+mod guards;
+mod handle;
+mod kernel;
+mod parts;
+mod peaks;
+mod reader;
+mod reading;
+mod recent;
+mod recorder;
+mod runtime;
+mod sentinel;
+mod shrinks;
+mod start;
+mod steward;
+mod tell;
+mod turns;
+mod view;
+
+pub use start::StartError;
+
+use crate::{
+    actuate::StateDir,
+    admin::{Question, model::Happening},
+    cgroup::Mount,
+    config::Config,
+    health::Health,
+    metrics::Metrics,
+    probe::Probe,
+    shrink::{Bus, Feed},
+};
+use book::Book;
+use enforcer_gate::{Instant, Policy};
+use guards::Guards;
+use reader::Reader;
+use recent::Recent;
+use recorder::Recorder;
+use runtime::Runtime;
+use sentinel::Sentinel;
+use shrinks::Shrinks;
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use steward::Steward;
+use tokio::{
+    signal::unix::Signal,
+    sync::{mpsc, oneshot, watch},
+    task::JoinSet,
+    time::Interval,
+};
+
+/// Time between two beats: several fit into what makes the guard stale.
+const BEAT: Duration = Duration::from_secs(1);
+/// Kernel events that are taken at once, before others have a turn.
+const BATCH_MAX: usize = 1024;
+
+/// Is told what happens.
+pub type Tell = Box<dyn FnMut(&Happening)>;
+
+/// The agent.
+pub struct Agent {
+    config: Config,
+    /// The configuration's file and what was said over it, to read it again.
+    source: Source,
+    started: Instant,
+    mount: Arc<Mount>,
+    policy: Policy,
+    probe: Option<Probe>,
+    feed: Feed,
+    bus: Bus,
+    runtime: Runtime,
+    book: Book,
+    reader: Reader,
+    recorder: Option<Recorder>,
+    sentinel: Sentinel,
+    guards: Option<Guards>,
+    shrinks: Shrinks,
+    steward: Steward,
+    questions: mpsc::Receiver<Question>,
+    /// Who scrapes waits until the figures are those of now.
+    scrapes: mpsc::Receiver<oneshot::Sender<()>>,
+    health: Health,
+    metrics: Metrics,
+    recent: Recent,
+    paused: bool,
+    tell: Tell,
+    beat: Interval,
+    /// Beats since the start.
+    beats: u64,
+    state: StateDir,
+    signals: Signals,
+    /// What listens on sockets; it ends when told.
+    servers: JoinSet<()>,
+    stop_servers: watch::Sender<bool>,
+}
+
+/// Where the configuration is from.
+#[derive(Debug, Clone, Default)]
+pub struct Source {
+    /// The file, where one is named.
+    pub file: Option<PathBuf>,
+    /// `KEY=VALUE` of the command line, which are over it.
+    pub overrides: Vec<String>,
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+/// How the agent ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It was told to; every change was settled.
+    Stopped,
+    /// It was told to, and some things did not end in time.
+    Late(String),
+    /// The kernel programs stopped delivering.
+    Kernel(String),
+}

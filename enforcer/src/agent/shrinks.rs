@@ -1,0 +1,208 @@
+//! Changes of limits that are being carried out.
+
+use crate::{
+    admin::model::Flight,
+    shrink::{Cancel, Observer, now},
+};
+use enforcer_gate::{Bytes, Command, Instant, Limit, Outcome, Progress, Signal, State, Verdict};
+use std::{cell::Cell, collections::BTreeMap, future::Future, rc::Rc};
+use tokio::task::JoinSet;
+
+/// Changes at the same time: each has threads and a process of its own.
+pub(super) const FLIGHTS_MAX: usize = 16;
+
+/// How a change ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// The container's id.
+    pub(super) id: String,
+    /// `pod/NAMESPACE/NAME:CONTAINER`
+    pub(super) target: String,
+    /// The limit asked for.
+    pub(super) to: Bytes,
+    /// How long it took.
+    pub(super) took: enforcer_gate::Micros,
+    /// The gate's verdict, or why there is none.
+    pub(super) result: Result<Verdict, String>,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    target: String,
+    sandbox: String,
+    from: Limit,
+    to: Bytes,
+    since: Instant,
+    by: &'static str,
+    state: Rc<Cell<State>>,
+    cancel: Cancel,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Ask {
+    /// The container's id.
+    pub(super) id: String,
+    /// `pod/NAMESPACE/NAME:CONTAINER`
+    pub(super) target: String,
+    /// The pod's sandbox: one change a pod at a time.
+    pub(super) sandbox: String,
+    /// The limit in force.
+    pub(super) from: Limit,
+    /// The limit to be.
+    pub(super) to: Bytes,
+    /// Who wants it.
+    pub(super) by: &'static str,
+}
+
+/// What a change is given to work with.
+pub(super) struct Given {
+    /// Ends it.
+    pub(super) cancel: Cancel,
+    /// To be told how it goes.
+    pub(super) observer: Follow,
+}
+
+/// Changes in flight, each a task on the agent's thread.
+#[derive(Debug, Default)]
+pub(super) struct Shrinks {
+    flights: BTreeMap<String, InFlight>,
+    tasks: JoinSet<Ended>,
+}
+
+impl Shrinks {
+    /// Begins one. Must be called in a `LocalSet`. False where its pod has one already, or too many are in flight.
+    pub(super) fn start<F>(&mut self, ask: Ask, work: impl FnOnce(Given) -> F) -> bool
+    where
+        F: Future<Output = Result<Verdict, String>> + 'static,
+    {
+        if self.flights.len() >= FLIGHTS_MAX || self.is_busy(&ask.sandbox) {
+            return false;
+        }
+        let (state, cancel, since) = (Rc::new(Cell::new(State::Idle)), Cancel::new(), now());
+        let future = work(Given { cancel: cancel.clone(), observer: Follow(Rc::clone(&state)) });
+        let Ask { id, target, sandbox, from, to, by } = ask;
+        self.flights.insert(
+            id.clone(),
+            InFlight { target: target.clone(), sandbox, from, to, since, by, state, cancel },
+        );
+        self.tasks.spawn_local(async move {
+            let result = future.await;
+            Ended { id, target, to, took: now().since(since), result }
+        });
+        true
+    }
+
+    /// Whether a change of this pod is in flight.
+    pub(super) fn is_busy(&self, sandbox: &str) -> bool {
+        self.flights.values().any(|flight| flight.sandbox == sandbox)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// The next one that ends; `None` where none is in flight. Cancel safe.
+    pub(super) async fn ended(&mut self) -> Option<Ended> {
+        loop {
+            match self.tasks.join_next().await? {
+                Ok(ended) => {
+                    self.flights.remove(&ended.id);
+                    return Some(ended);
+                }
+                // It panicked, and its session put everything back as it was dropped.
+                Err(_) if self.tasks.is_empty() => self.flights.clear(),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Has all of them taken back, as fast as each can.
+    pub(super) fn cancel(&self) {
+        for flight in self.flights.values() {
+            flight.cancel.cancel();
+        }
+    }
+
+    /// What is in flight.
+    pub(super) fn list(&self) -> Vec<Flight> {
+        let at = now();
+        let flight = |flight: &InFlight| Flight {
+            target: flight.target.clone(),
+            to: flight.to,
+            from: flight.from,
+            state: name(flight.state.get()).into(),
+            since: at.since(flight.since),
+            by: flight.by.into(),
+        };
+        self.flights.values().map(flight).collect()
+    }
+}
+
+const fn name(state: State) -> &'static str {
+    match state {
+        State::Idle => "beginning",
+        State::Observing => "observing",
+        State::Reclaiming => "reclaiming",
+        State::Trial => "trial",
+        State::Committing => "committing",
+        State::Watching => "watching",
+        State::Restoring => "restoring",
+        State::Ended => "ending",
+    }
+}
+
+/// Knows the gate's state.
+pub(super) struct Follow(Rc<Cell<State>>);
+
+impl Observer for Follow {
+    fn signal(&mut self, _now: Instant, _signal: &Signal) {}
+    fn outcome(&mut self, _now: Instant, _outcome: &Outcome) {}
+    fn note(&mut self, _now: Instant, _text: &str) {}
+    fn afterwards(&mut self, _text: &str) {}
+    fn command(&mut self, _now: Instant, _command: &Command) {}
+    fn timeout(&mut self, _now: Instant) {}
+    fn progress(&mut self, _now: Instant, progress: &Progress) {
+        self.0.set(progress.state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(id: &str, sandbox: &str) -> Ask {
+        Ask {
+            id: id.into(),
+            target: format!("pod/a/{sandbox}:{id}"),
+            sandbox: sandbox.into(),
+            from: Limit::Max,
+            to: Bytes::from_mib(1),
+            by: "policy",
+        }
+    }
+
+    #[tokio::test]
+    async fn one_a_pod_and_all_are_cancelled() {
+        let local = tokio::task::LocalSet::new();
+        local
+            .run_until(async {
+                let mut shrinks = Shrinks::default();
+                let wait = |given: Given| async move {
+                    given.cancel.cancelled().await;
+                    Err("cancelled".to_owned())
+                };
+                assert!(shrinks.start(ask("1", "p"), wait) && !shrinks.start(ask("2", "p"), wait));
+                assert!(shrinks.start(ask("3", "q"), wait));
+                assert_eq!((shrinks.len(), shrinks.list().len()), (2, 2));
+                assert!(shrinks.is_busy("p") && !shrinks.is_busy("r"));
+                shrinks.cancel();
+                for _ in 0..2 {
+                    assert_eq!(shrinks.ended().await.expect("ends").result, Err("cancelled".into()));
+                }
+                assert!(shrinks.ended().await.is_none());
+                assert_eq!(shrinks.len(), 0);
+            })
+            .await;
+    }
+}

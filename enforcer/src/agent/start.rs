@@ -1,0 +1,174 @@
+//! How the agent starts: what it can't do without is an error, of the rest it says what is missing and tries again.
+
+use super::{
+    Agent, BEAT, Signals, Source, Tell, book::Book, reader::Reader, recent::Recent, runtime::Runtime,
+    sentinel::Sentinel, shrinks::Shrinks, steward::Steward,
+};
+use crate::{
+    actuate::{ActuateError, StateDir},
+    admin::{self, ListenError, Listener},
+    cgroup::{CgroupError, Mount},
+    config::Config,
+    health::Health,
+    http::{Limits, serve_pages},
+    inventory::{Locator, Tempo},
+    metrics::Metrics,
+    node::node_policy,
+    shrink::{Bus, now},
+};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::{mpsc, oneshot, watch},
+    task::JoinSet,
+    time::{MissedTickBehavior, interval},
+};
+
+/// Questions that may wait for the loop.
+const QUESTIONS: usize = 32;
+
+/// Why there is no agent.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The admin socket, or another agent.
+    #[error(transparent)]
+    Admin(#[from] ListenError),
+    /// The cgroup mount.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The folder of the journals.
+    #[error(transparent)]
+    State(#[from] ActuateError),
+    /// The address for Prometheus and for probes.
+    #[error("can't listen at {address}")]
+    Http {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The system refuses a thread, a timer or a signal.
+    #[error("can't {what}")]
+    Io {
+        /// What was asked for.
+        what: &'static str,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl StartError {
+    fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+}
+
+impl Agent {
+    /// Takes the node's admin socket (so that there is one agent a node), settles what an earlier one left, loads the
+    /// kernel programs and begins to listen. Must be called in a tokio runtime.
+    pub async fn start(config: Config, source: Source, tell: Tell) -> Result<Self, StartError> {
+        let admin = Listener::bind(&config.agent.admin_socket)?;
+        let mount = Arc::new(Mount::discover()?);
+        let state = StateDir::open(&config.agent.state_dir)?;
+        let stop = |kind| signal(kind).map_err(StartError::io("listen to signals"));
+        let signals = Signals {
+            interrupt: stop(SignalKind::interrupt())?,
+            terminate: stop(SignalKind::terminate())?,
+            hangup: stop(SignalKind::hangup())?,
+        };
+        let http = match config.http.listen {
+            Some(address) => {
+                let listener = TcpListener::bind(address).await;
+                Some(listener.map_err(|source| StartError::Http { address, source })?)
+            }
+            None => None,
+        };
+        let policy = config.gate.policy(&node_policy());
+        let interval_of = |micros: enforcer_gate::Micros| Duration::from_micros(micros.get());
+        let reader =
+            Reader::start(Arc::clone(&mount), policy.clone(), interval_of(config.agent.reading_interval))
+                .map_err(StartError::io("start the reader's thread"))?;
+        let tempo = Tempo {
+            deadline: interval_of(config.cri.deadline),
+            events: config.cri.events,
+            ..Tempo::default()
+        };
+        let runtime = Runtime::new(config.cri.socket.clone(), Locator::new(Arc::clone(&mount)), tempo);
+        let (bus, feed) = Bus::fed();
+        let (ask, questions) = mpsc::channel(QUESTIONS);
+        let (scrape, scrapes) = mpsc::channel(1);
+        let (health, metrics) = (Health::new(), Metrics::new());
+        let (stop_servers, stopped) = watch::channel(false);
+        let mut servers = JoinSet::new();
+        let counts = Arc::default();
+        servers.spawn(serve_admin(admin, ask, counts, until(stopped.clone())));
+        if let Some(listener) = http {
+            let refresh = move || refresh(scrape.clone());
+            let (metrics, health) = (metrics.clone(), health.clone());
+            servers.spawn(serve_pages(listener, Limits::default(), metrics, health, refresh, until(stopped)));
+        }
+        let mut beat = interval(BEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut agent = Self {
+            sentinel: Sentinel::new(Arc::clone(&mount), config.drift.mend),
+            steward: Steward::new((&config.policy).into()),
+            paused: config.agent.paused,
+            source,
+            started: now(),
+            mount,
+            policy,
+            probe: None,
+            feed,
+            bus,
+            runtime,
+            book: Book::default(),
+            reader,
+            recorder: None,
+            guards: None,
+            shrinks: Shrinks::default(),
+            questions,
+            scrapes,
+            health,
+            metrics,
+            recent: Recent::default(),
+            tell,
+            beat,
+            beats: 0,
+            signals,
+            servers,
+            stop_servers,
+            state,
+            config,
+        };
+        agent.protect();
+        agent.recover().await;
+        agent.load();
+        Ok(agent)
+    }
+}
+
+async fn serve_admin(
+    listener: Listener,
+    ask: mpsc::Sender<admin::Question>,
+    counts: Arc<admin::Counts>,
+    stop: impl Future<Output = ()>,
+) {
+    // It fails only where tokio takes no descriptor, and then nobody can ask.
+    let _ = admin::serve(listener, ask, counts, stop).await;
+}
+
+async fn refresh(scrape: mpsc::Sender<oneshot::Sender<()>>) {
+    let (reply, answer) = oneshot::channel();
+    // Where the loop has ended the figures are the last ones.
+    if scrape.send(reply).await.is_ok() {
+        let _ = answer.await;
+    }
+}
+
+async fn until(mut stopped: watch::Receiver<bool>) {
+    // Its other end is gone where the agent is.
+    let _ = stopped.wait_for(|stop| *stop).await;
+}

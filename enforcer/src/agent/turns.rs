@@ -1,0 +1,169 @@
+//! What the agent does by itself: changes that the policy asks for, figures for who scrapes, a configuration read anew.
+
+use super::{
+    Agent,
+    shrinks::{Ask, Given},
+    view::view,
+};
+use crate::{
+    actuate::StateDir,
+    admin::model::{HappeningKind, Refusal},
+    cgroup::Mount,
+    chain::chain,
+    config::{self, Config},
+    cri::Client,
+    guard::GuardMode,
+    inventory::{Container, Pod},
+    metrics::{ContainerGauges, GuardGauges, Loss, NodeGauges, Own},
+    node::node_policy,
+    probe::Probe,
+    resize::{Actor, Ended, Gate, Via},
+    shrink::{Bus, now},
+};
+use enforcer_gate::{Bytes, Policy, Verdict};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+impl Agent {
+    /// Begins the changes whose turn it is.
+    pub(super) fn policy_turn(&mut self) {
+        if self.probe.is_none() {
+            // Nothing is lowered unseen.
+            return;
+        }
+        let asks = self.steward.turn(&mut self.book, &self.shrinks, &self.policy, now());
+        for ask in asks {
+            self.start_shrink(ask);
+        }
+    }
+
+    fn start_shrink(&mut self, ask: Ask) {
+        let Some(socket) = self.runtime.socket().cloned() else { return };
+        let Some(entry) = self.book.get_mut(&ask.id) else { return };
+        let with = With {
+            pod: entry.pod.clone(),
+            container: entry.container.clone(),
+            to: ask.to,
+            socket,
+            deadline: Duration::from_micros(self.config.cri.deadline.get()),
+            mount: Arc::clone(&self.mount),
+            bus: self.bus.clone(),
+            policy: self.policy.clone(),
+            state_dir: self.state.clone(),
+        };
+        let work = move |given: Given| with.carry_out(given);
+        let (target, text) = (ask.target.clone(), format!("{} -> {} begins", ask.from, ask.to));
+        if self.shrinks.start(ask, work) {
+            entry.in_flight = true;
+            self.happened(&target, HappeningKind::Verdict, &text);
+        }
+    }
+
+    /// Has the figures be those of now.
+    pub(super) fn refresh(&mut self) {
+        let gauges = self.book.iter().map(|(id, entry)| {
+            let mut gauges = ContainerGauges::from(&view(entry, &self.policy, self.steward.mode(id).name()));
+            if let Some(reading) = &entry.reading {
+                gauges.read(&reading.sample);
+            }
+            gauges
+        });
+        self.metrics.set_containers(gauges.collect());
+        let probes = self.probe.iter().chain(self.guards.iter().map(super::guards::Guards::probe));
+        let programs = probes.filter_map(|probe| Probe::costs(probe).ok()).flatten().collect();
+        let mut dropped: std::collections::BTreeMap<_, _> =
+            self.kernel_drops().into_iter().map(|(kind, count)| (Loss::Record(kind), count)).collect();
+        if let Some(recorder) = &self.recorder {
+            dropped.insert(Loss::Event, recorder.unqueued());
+        }
+        let guard = self.guards.as_ref();
+        self.metrics.set_node(NodeGauges {
+            paused: self.paused,
+            pods: self.runtime.inventory().map_or(0, |shared| shared.inventory().pods().count() as u64),
+            containers: self.book.len() as u64,
+            in_flight: self.shrinks.len() as u64,
+            parts: self.health.states(),
+            guard: guard.map(|guards| GuardGauges { armed: true, verdicts: guards.verdicts() }),
+            programs,
+            dropped,
+            own: Own::read().ok(),
+        });
+    }
+
+    /// Reads the configuration anew; what needs a restart is told. Nothing changes where it has an error.
+    pub(super) fn reload(&mut self) -> Result<String, Refusal> {
+        let loaded = Config::load(self.source.file.as_deref(), &self.source.overrides);
+        let (new, _) = match loaded {
+            Ok(loaded) => loaded,
+            Err(errors) => {
+                self.metrics.config_reloaded(false);
+                let text = format!("the configuration is as it was: {errors}");
+                self.happened("", HappeningKind::Agent, &text);
+                return Err(Refusal {
+                    error: errors.to_string(),
+                    todo: "mend it: enforcer config check".into(),
+                });
+            }
+        };
+        self.metrics.config_reloaded(true);
+        let stays = config::changes_needing_restart(&self.config, &new);
+        let text = match stays.as_slice() {
+            [] => "the configuration was read anew".to_owned(),
+            stays => format!("the configuration was read anew; a restart is needed for {}", stays.join(", ")),
+        };
+        let was_paused = self.config.agent.paused;
+        let paused = new.agent.paused;
+        self.take(new);
+        if paused != was_paused {
+            if paused { self.pause() } else { self.resume() }
+        }
+        self.happened("", HappeningKind::Agent, &text);
+        Ok(text)
+    }
+
+    /// What can change while it runs.
+    fn take(&mut self, new: Config) {
+        self.reader.set_interval(Duration::from_micros(new.agent.reading_interval.get()));
+        self.sentinel.mends_drift = new.drift.mend;
+        self.steward.reload((&new.policy).into(), &self.book);
+        self.config = config::taken(&self.config, new);
+        self.policy = self.config.gate.policy(&node_policy());
+        if self.config.guard.mode == GuardMode::Off {
+            self.end_guard();
+        } else if self.guards.is_none() {
+            self.begin_guard();
+        }
+        self.cover();
+    }
+}
+
+/// What a change takes.
+struct With {
+    pod: Pod,
+    container: Container,
+    to: Bytes,
+    socket: PathBuf,
+    deadline: Duration,
+    mount: Arc<Mount>,
+    bus: Bus,
+    policy: Policy,
+    state_dir: StateDir,
+}
+
+impl With {
+    /// One shrink through the gate and the runtime.
+    async fn carry_out(self, mut given: Given) -> Result<Verdict, String> {
+        let Self { pod, container, to, socket, deadline, mount, bus, policy, state_dir } = self;
+        let client = Client::connect(&socket, deadline).await.map_err(|error| error.to_string())?;
+        let (observer, cancel) = (&mut given.observer, Some(given.cancel));
+        let gate = Gate { bus: &bus, policy, state_dir, observer, cancel };
+        let done = Actor::new(client, mount).shrink(&container, &pod, to, Via::Cri, gate).await;
+        let outcome = done.map_err(|error| chain(&error))?;
+        match (outcome.ended(), outcome.why()) {
+            (Ended::Failed, Some(why)) => Err(why),
+            (Ended::Done | Ended::Refused | Ended::Failed, _) => match outcome.certificate {
+                Some(certificate) => Ok(certificate.verdict),
+                None => Err("the limit in force is the one asked for already".into()),
+            },
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The agent beside a real containerd with runc and crun, under systemd's cgroups.
+
+mod acts;
+mod rig;
+mod sees;
+mod survives;
+
+use enforcer::admin::model::ContainerView;
+use enforcer::cri::message::LinuxContainerResources;
+use enforcer_vm_tests::case::{Case, Tier, nothing};
+use enforcer_vm_tests::scratch::MOUNT;
+use std::path::{Path, PathBuf};
+
+const MIB: u64 = 1 << 20;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let debian = |name, run| Case { name, tier: Tier::Debian, needs: nothing, run };
+    vec![
+        debian("agent::what_runs_is_seen_and_what_ends_is_gone", sees::containers),
+        debian("agent::a_runtime_that_comes_late_or_hangs_is_found_again", sees::runtime),
+        debian("agent::an_oom_in_a_child_is_told_with_names_and_image", sees::oom),
+        debian("agent::drift_is_told_and_mended", sees::drift),
+        debian("agent::a_pod_that_asks_for_it_is_shrunk_and_then_left_alone", acts::auto_shrink),
+        debian("agent::a_guarded_pod_is_guarded_and_no_other", acts::guard),
+        debian("agent::pause_takes_back_what_is_in_flight", acts::pause),
+        debian("agent::told_to_end_it_takes_back_what_is_in_flight", acts::end),
+        debian("agent::a_configuration_is_read_anew_or_refused_whole", acts::reload),
+        debian("agent::killed_in_each_state_it_leaves_nothing", survives::killed),
+        debian("agent::a_full_disk_keeps_limits_as_they_are", survives::full_disk),
+        debian("agent::there_is_one_a_node", survives::second),
+        debian("agent::what_comes_and_goes_leaves_nothing_behind", survives::churn),
+    ]
+}
+
+fn block_on(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(test);
+}
+
+/// A memory limit, and no swap.
+fn memory(bytes: u64) -> LinuxContainerResources {
+    let bytes = i64::try_from(bytes).expect("fits");
+    LinuxContainerResources {
+        memory_limit_in_bytes: bytes,
+        memory_swap_limit_in_bytes: bytes,
+        ..LinuxContainerResources::default()
+    }
+}
+
+/// A program that holds so many MiB of anonymous memory until it is ended.
+fn holds(mib: u32) -> [String; 4] {
+    let script = format!("/bin/busybox tail -f /dev/null | /bin/enforcer-workload anon --size {mib}Mi");
+    ["/bin/busybox".into(), "sh".into(), "-c".into(), script]
+}
+
+/// The cgroup of a container of this id, as systemd names scopes: the one in which its limit acts.
+fn cgroup_of(view: &ContainerView) -> PathBuf {
+    Path::new(MOUNT).join(&view.limit_cgroup)
+}

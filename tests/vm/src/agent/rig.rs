@@ -1,0 +1,228 @@
+//! A running agent, and what it says.
+
+use crate::cri::rig::LONG;
+use crate::debian::output;
+use enforcer::admin::Client;
+use enforcer::admin::model::{ContainerView, Status};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::cell::RefCell;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const ENFORCER: &str = "/bin/enforcer";
+
+/// A schedule with nothing to wait for, and short states of the gate.
+pub(super) const AT_ONCE: [&str; 14] = [
+    "agent.reading_interval=200ms",
+    "policy.interval=1s",
+    "policy.interval_max=2s",
+    "policy.window=1s",
+    "policy.gain_min=1Mi",
+    "policy.floor=1Mi",
+    "policy.margin_percent=0",
+    "policy.margin_min=4Mi",
+    "policy.changes_per_hour=1000",
+    "policy.pressure_avg10=100",
+    "gate.observe=500ms",
+    "gate.window=2s",
+    "gate.watch=500ms",
+    "gate.budget=3s",
+];
+
+/// An agent with folders and a socket of its own.
+pub(super) struct Agent {
+    pub(super) folder: TempDir,
+    child: Child,
+    lines: Receiver<Value>,
+    /// What it has said up to now.
+    said: RefCell<Vec<Value>>,
+}
+
+fn command(folder: &Path, file: Option<&Path>, sets: &[&str]) -> Command {
+    let mut command = Command::new(ENFORCER);
+    command.args(["run", "--json"]);
+    if let Some(file) = file {
+        command.arg("--config").arg(file);
+    }
+    let at = |name: &str| folder.join(name).display().to_string();
+    let own = [
+        format!("agent.state_dir={}", at("state")),
+        format!("agent.admin_socket={}", at("admin.sock")),
+        format!("oom.store={}", at("oom")),
+        format!("guard.store={}", at("guard")),
+        "http.listen=127.0.0.1:9464".into(),
+        "cri.deadline=60s".into(),
+    ];
+    let sets = own.iter().map(String::as_str).chain(sets.iter().copied());
+    command.args(sets.flat_map(|set| ["--set", set]));
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+fn launch(folder: &Path, file: Option<&Path>, sets: &[&str]) -> (Child, Receiver<Value>) {
+    let mut child = command(folder, file, sets).spawn().expect("start it");
+    let out = BufReader::new(child.stdout.take().expect("a pipe"));
+    let (tell, lines) = channel();
+    std::thread::spawn(move || {
+        for line in out.lines() {
+            let line = line.expect("text");
+            let value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if tell.send(value).is_err() {
+                return;
+            }
+        }
+    });
+    (child, lines)
+}
+
+impl Agent {
+    /// Starts it and waits until it runs.
+    pub(super) fn start(sets: &[&str]) -> Self {
+        Self::launched(None, sets)
+    }
+
+    /// The same with a file, over which `sets` are.
+    pub(super) fn start_with(file: &Path, sets: &[&str]) -> Self {
+        Self::launched(Some(file), sets)
+    }
+
+    fn launched(file: Option<&Path>, sets: &[&str]) -> Self {
+        let folder = tempfile::tempdir_in("/run").expect("a folder");
+        let (child, lines) = launch(folder.path(), file, sets);
+        let agent = Self { folder, child, lines, said: RefCell::default() };
+        agent.heard("that it runs", |said| said["text"] == "enforcer runs");
+        agent
+    }
+
+    /// The same, and its inventory is current.
+    pub(super) fn ready(sets: &[&str]) -> Self {
+        let agent = Self::start(sets);
+        agent.is_current();
+        agent
+    }
+
+    /// Starts it anew, in the same folders.
+    pub(super) fn again(&mut self, sets: &[&str]) {
+        (self.child, self.lines) = launch(self.folder.path(), None, sets);
+        self.said.borrow_mut().clear();
+        self.heard("that it runs", |said| said["text"] == "enforcer runs");
+    }
+
+    /// Waits until its inventory is current.
+    pub(super) fn is_current(&self) {
+        self.heard("the inventory", |said| text(said).starts_with("the inventory is current"));
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it has said such a thing, and takes it: what is waited for next is another one.
+    #[track_caller]
+    pub(super) fn heard(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let began = Instant::now();
+        loop {
+            let found = self.said.borrow().iter().position(&is_it);
+            if let Some(found) = found {
+                return self.said.borrow_mut().remove(found);
+            }
+            let left = LONG.saturating_sub(began.elapsed());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => self.said.borrow_mut().push(line),
+                Err(error) => panic!("{what} is not said: {error}; but {:#?}", self.said.borrow()),
+            }
+        }
+    }
+
+    pub(super) fn client(&self) -> Client {
+        Client::new(self.path("admin.sock"), LONG)
+    }
+
+    pub(super) async fn status(&self) -> Status {
+        self.client().status().await.expect("it answers")
+    }
+
+    /// Waits until a container is seen so.
+    pub(super) async fn seen(
+        &self,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&ContainerView) -> bool,
+    ) -> ContainerView {
+        let began = Instant::now();
+        loop {
+            let all = self.client().containers().await.expect("it answers");
+            let found = all.iter().find(|view| view.container == name);
+            match found {
+                Some(view) if is_so(view) => return view.clone(),
+                _ => assert!(began.elapsed() < LONG, "{name} is not seen {what}: {found:#?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// A command of this agent's: exit code, standard output, standard error.
+    pub(super) fn ask(&self, words: &[&str]) -> (Option<i32>, String, String) {
+        let socket = self.path("admin.sock").display().to_string();
+        let answer =
+            output(ENFORCER, words.iter().copied().chain(["--socket", &socket, "--deadline", "60s"]));
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (answer.status.code(), text(answer.stdout), text(answer.stderr))
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it runs");
+    }
+
+    /// Waits for its end.
+    pub(super) fn ended(&mut self) -> ExitStatus {
+        self.child.wait().expect("wait for it")
+    }
+
+    /// SIGTERM, and it ends well.
+    pub(super) fn end(mut self) {
+        self.signal(Signal::SIGTERM);
+        let status = self.ended();
+        assert!(status.success(), "{status}; {:#?}", self.said.borrow());
+        assert!(!self.path("admin.sock").exists());
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// What a page says, with its status.
+pub(super) fn page(path: &str) -> (u16, String) {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect("127.0.0.1:9464").expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("asks");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    (status, body.to_owned())
+}
+
+/// What a line says.
+pub(super) fn text(said: &Value) -> &str {
+    said["text"].as_str().expect("text")
+}
+
+/// Whether a line is of this kind and says so.
+pub(super) fn says(said: &Value, kind: &str, part: &str) -> bool {
+    said["kind"] == kind && text(said).contains(part)
+}
