@@ -233,6 +233,10 @@ mod tests {
             &[("enforcer.dev/ceiling.a", "31Mi"), ("enforcer.dev/floor", "32Mi")],
             "the annotations have a ceiling, 31Mi, under a floor, 32Mi",
         );
+        check(
+            &[("enforcer.dev/ceiling", "31Mi"), ("enforcer.dev/floor", "32Mi")],
+            "the annotations have a ceiling, 31Mi, under a floor, 32Mi",
+        );
         for key in ["flor", "", "policy", "floor.", "floor.A", "floor.a.b", "Floor", "floor.\u{1b}[2J"] {
             let key = format!("{PREFIX}{key}");
             let fault = Said::parse(&marks(&[(&key, "32Mi")])).expect_err("a fault");
