@@ -16,7 +16,7 @@ async fn wasteful(containerd: &mut Containerd, labels: &[(&str, &str)]) {
     containerd.run_pod_with("web", "", labels, &[]).await;
     let program = holds(20);
     let program: Vec<_> = program.iter().map(String::as_str).collect();
-    containerd.run_program("app", memory(128 * MIB), &program).await;
+    containerd.run_job("app", &program, memory(128 * MIB)).await;
 }
 
 fn limit(path: &Path) -> u64 {

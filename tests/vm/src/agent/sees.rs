@@ -21,7 +21,7 @@ pub(super) fn containers() {
         containerd.run_pod("web", "").await;
         let program = holds(20);
         let program: Vec<_> = program.iter().map(String::as_str).collect();
-        containerd.run_program("of-runc", memory(64 * MIB), &program).await;
+        containerd.run_job("of-runc", &program, memory(64 * MIB)).await;
         let crun = containerd.run_pod("other", "crun").await;
         containerd.run_container("of-crun", memory(48 * MIB)).await;
         let held = Bytes::from_mib(20);
@@ -118,7 +118,7 @@ pub(super) fn oom() {
         containerd.run_pod("web", "").await;
         // The first process lives on, and so does the container.
         let script = "/bin/busybox tail -f /dev/null | /bin/enforcer-workload anon --size 80Mi; exec /bin/busybox sleep 100000";
-        containerd.run_program("app", memory(40 * MIB), &["/bin/busybox", "sh", "-c", script]).await;
+        containerd.run_job("app", &["/bin/busybox", "sh", "-c", script], memory(40 * MIB)).await;
         let said = agent.heard("the OOM", |said| says(said, "oom", ""));
         assert_eq!(said["target"], "pod/testing/web:app", "{said}");
         let view = agent.seen("app", "with a kill", |view| view.oom_kills == 1).await;

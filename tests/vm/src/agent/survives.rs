@@ -19,7 +19,7 @@ pub(super) fn killed() {
         containerd.run_pod_with("web", "", &[LABEL], &[]).await;
         let program = holds(20);
         let program: Vec<_> = program.iter().map(String::as_str).collect();
-        containerd.run_program("app", memory(128 * MIB), &program).await;
+        containerd.run_job("app", &program, memory(128 * MIB)).await;
         for state in ["observing", "trial", "watching"] {
             let quick = if state == "watching" { "gate.window=1s" } else { "gate.window=30s" };
             let view = agent.seen("app", "read", |view| view.limit.is_some()).await;
@@ -66,7 +66,7 @@ pub(super) fn full_disk() {
         containerd.run_pod_with("web", "", &[LABEL], &[]).await;
         let program = holds(20);
         let program: Vec<_> = program.iter().map(String::as_str).collect();
-        containerd.run_program("app", memory(128 * MIB), &program).await;
+        containerd.run_job("app", &program, memory(128 * MIB)).await;
         let said = agent.heard("that there is no room", |said| says(said, "verdict", "No space left"));
         assert_eq!(said["target"], "pod/testing/web:app");
         let view = agent.seen("app", "as it was", |view| view.limit.is_some()).await;

@@ -8,6 +8,7 @@ use super::message::{
 use crate::debian::{output, run};
 use enforcer::cri::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata};
 use enforcer::cri::{Client, CriError};
+use enforcer_vm_tests::workload::PROGRAM;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -80,13 +81,14 @@ impl Containerd {
         Client::connect(Path::new(SOCKET), LONG).await.expect("containerd takes connections")
     }
 
-    /// An image of one layer, which is one program.
+    /// An image of one layer: busybox and the workload.
     fn import(&self) {
         let folder = self.folder.path().join("image");
         let programs = folder.join("layer/bin");
         fs::create_dir_all(&programs).expect("make a root");
-        for program in ["busybox", "enforcer-workload"] {
-            fs::copy(Path::new("/bin").join(program), programs.join(program)).expect("copy it");
+        for program in ["/bin/busybox", PROGRAM] {
+            let name = Path::new(program).file_name().expect("a name");
+            fs::copy(program, programs.join(name)).expect("copy a program");
         }
         let at = |name: &str| folder.join(name).display().to_string();
         run("tar", ["-C", &at("layer"), "-cf", &at("layer.tar"), "."]);
@@ -159,21 +161,21 @@ impl Containerd {
 
     /// A container that sleeps, in the pod that was run last.
     pub(crate) async fn run_container(&self, name: &str, resources: LinuxContainerResources) -> String {
-        self.run_program(name, resources, &["/bin/busybox", "sleep", "100000"]).await
+        self.run_job(name, &["/bin/busybox", "sleep", "100000"], resources).await
     }
 
-    /// A container that runs a program of the image's, in the pod that was run last.
-    pub(crate) async fn run_program(
+    /// A container with this command, in the pod that was run last.
+    pub(crate) async fn run_job(
         &self,
         name: &str,
-        resources: LinuxContainerResources,
         command: &[&str],
+        resources: LinuxContainerResources,
     ) -> String {
         let (sandbox, sandbox_config) = self.pods.last().expect("a pod").clone();
         let config = ContainerConfig {
             metadata: Some(ContainerMetadata { name: name.into(), attempt: 0 }),
             image: Some(ImageSpec { image: IMAGE.into(), ..ImageSpec::default() }),
-            command: command.iter().map(ToString::to_string).collect(),
+            command: command.iter().copied().map(String::from).collect(),
             linux: Some(LinuxContainer {
                 resources: Some(resources),
                 security_context: Some(ContainerSecurity {
