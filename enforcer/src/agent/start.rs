@@ -114,7 +114,7 @@ impl Agent {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut agent = Self {
             sentinel: Sentinel::new(Arc::clone(&mount), config.drift.mend),
-            steward: Steward::new((&config.policy).into()),
+            steward: Steward::new(config.policy.clone()),
             paused: config.agent.paused,
             source,
             started: now(),

@@ -124,7 +124,7 @@ impl Agent {
     fn take(&mut self, new: Config) {
         self.reader.set_interval(Duration::from_micros(new.agent.reading_interval.get()));
         self.sentinel.mends_drift = new.drift.mend;
-        self.steward.reload((&new.policy).into(), &self.book);
+        self.steward.reload(new.policy.clone(), &self.book);
         self.config = config::taken(&self.config, new);
         self.policy = self.config.gate.policy(&node_policy());
         if self.config.guard.mode == GuardMode::Off {

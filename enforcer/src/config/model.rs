@@ -6,10 +6,10 @@ use crate::{
     cri,
     guard::{self, GuardMode},
     oom::{self, RecorderOptions},
-    policy::{Defaults, Mode},
+    policy::Defaults,
     store::Bounds,
 };
-use enforcer_gate::{Bytes, Limit, Micros, Policy as GatePolicy, StallBudget};
+use enforcer_gate::{Bytes, Micros, Policy as GatePolicy, StallBudget};
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
@@ -33,7 +33,7 @@ pub struct Config {
     /// `[gate]`
     pub gate: Gate,
     /// `[policy]`
-    pub policy: Policy,
+    pub policy: Defaults,
 }
 
 /// The agent itself.
@@ -156,54 +156,6 @@ impl Gate {
     }
 }
 
-/// What is done for a pod of its own accord.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
-    /// The mode of a pod that does not pick one itself.
-    pub default: Mode,
-    /// The pod label whose value picks the mode; `None` where no label does.
-    pub label: Option<String>,
-    /// What is left above the safe minimum, in per cent of it.
-    pub margin_percent: u32,
-    /// What is left above the safe minimum, at least.
-    pub margin_min: Bytes,
-    /// No limit is lowered under this.
-    pub floor: Bytes,
-    /// A limit that is lowered ends at this or under it.
-    pub ceiling: Limit,
-    /// A shrink that would gain less is not begun.
-    pub gain_min: Bytes,
-    /// Time between two shrinks of one container.
-    pub interval: Micros,
-    /// What pressure stretches [`Self::interval`] to, at most.
-    pub interval_max: Micros,
-    /// How long a container's need must have been seen before its limit is lowered to it.
-    pub window: Micros,
-    /// Most changes in an hour, on the whole node.
-    pub changes_per_hour: u32,
-    /// PSI `some` over ten seconds above which the interval is stretched, in hundredths of a per cent.
-    pub pressure_avg10: u64,
-}
-
-impl From<&Policy> for Defaults {
-    fn from(policy: &Policy) -> Self {
-        Self {
-            default: policy.default,
-            label: policy.label.clone().unwrap_or_default(),
-            margin_percent: policy.margin_percent,
-            margin_min: policy.margin_min,
-            floor: policy.floor,
-            ceiling: policy.ceiling,
-            gain_min: policy.gain_min,
-            interval: policy.interval,
-            interval_max: policy.interval_max,
-            window: policy.window,
-            changes_per_hour: policy.changes_per_hour,
-            pressure_avg10: policy.pressure_avg10,
-        }
-    }
-}
-
 impl Default for Agent {
     fn default() -> Self {
         Self {
@@ -253,25 +205,6 @@ impl Default for Guard {
             margin: guard::MARGIN_MIN,
             store: guard::log::STORE_DEFAULT.into(),
             store_max: Bytes::new(Bounds::default().total_bytes),
-        }
-    }
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            default: Mode::Observe,
-            label: Some("enforcer.dev/policy".into()),
-            margin_percent: 10,
-            margin_min: Bytes::from_mib(16),
-            floor: Bytes::from_mib(32),
-            ceiling: Limit::Max,
-            gain_min: Bytes::from_mib(16),
-            interval: Micros::from_secs(600),
-            interval_max: Micros::from_secs(7200),
-            window: Micros::from_secs(3600),
-            changes_per_hour: 6,
-            pressure_avg10: 100,
         }
     }
 }

@@ -41,7 +41,8 @@ pub(super) enum Slot {
     /// The runtime's socket, or to be searched.
     Socket(At<Option<String>>),
     Listen(At<Option<SocketAddr>>),
-    Label(At<Option<String>>),
+    /// Empty for none.
+    Label(At<String>),
 }
 
 impl Slot {
@@ -58,7 +59,8 @@ impl Slot {
             Self::Percent(at) => *at(to) = *at(from),
             Self::GuardMode(at, _) => *at(to) = *at(from),
             Self::Mode(at, _) => *at(to) = *at(from),
-            Self::Socket(at) | Self::Label(at) => at(from).clone_into(at(to)),
+            Self::Socket(at) => at(from).clone_into(at(to)),
+            Self::Label(at) => at(from).clone_into(at(to)),
             Self::Listen(at) => *at(to) = *at(from),
         }
     }
@@ -90,7 +92,7 @@ impl Slot {
             Self::Mode(at, all) => *at(config) = choice(value, all, Mode::name)?,
             Self::Socket(at) => *at(config) = optional(value, |text| address(text).map(|_| text.to_owned()))?,
             Self::Listen(at) => *at(config) = optional(value, listen)?,
-            Self::Label(at) => *at(config) = optional(value, label)?,
+            Self::Label(at) => *at(config) = optional(value, label)?.unwrap_or_default(),
         }
         Ok(())
     }
@@ -147,7 +149,8 @@ impl Slot {
             }
             Self::GuardMode(at, _) => quoted(at(config).name()),
             Self::Mode(at, _) => quoted(at(config).name()),
-            Self::Socket(at) | Self::Label(at) => some(at(config).clone()),
+            Self::Socket(at) => some(at(config).clone()),
+            Self::Label(at) => quoted(at(config)),
             Self::Listen(at) => some(at(config).map(|listen| listen.to_string())),
         }
     }

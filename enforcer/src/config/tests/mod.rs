@@ -1,7 +1,10 @@
 mod wrong;
 
-use super::{Config, changes_needing_restart, default_file, keys, load, model::Policy, taken};
-use crate::{guard::GuardMode, policy::Mode};
+use super::{Config, changes_needing_restart, default_file, keys, load, taken};
+use crate::{
+    guard::GuardMode,
+    policy::{Defaults, Mode},
+};
 use enforcer_gate::{Bytes, Limit, Micros};
 use std::os::unix::fs::PermissionsExt;
 
@@ -63,13 +66,13 @@ pressure_avg10 = 7
     assert_eq!(config.cri.socket.as_deref(), Some("unix:///run/crio/crio.sock"));
     assert_eq!((config.cri.events, config.http.listen), (false, "[::1]:80".parse().ok()));
     assert_eq!((config.oom.store_max, config.guard.mode), (Bytes::from_mib(32), GuardMode::Enforce));
-    let expected = Policy {
+    let expected = Defaults {
         default: Mode::Guard,
-        label: None,
+        label: String::new(),
         ceiling: Limit::Bytes(Bytes::from_mib(2048)),
         interval: Micros::from_secs(90),
         pressure_avg10: 700,
-        ..Policy::default()
+        ..Defaults::default()
     };
     assert_eq!(config.policy, expected);
 }
@@ -107,13 +110,13 @@ fn what_is_set_over_the_file_counts_and_the_last_most() {
     let config = parsed(text, &sets);
     assert_eq!(
         config.policy,
-        Policy {
+        Defaults {
             default: Mode::AutoShrink,
-            label: None,
+            label: String::new(),
             floor: Bytes::from_mib(48),
             pressure_avg10: 25,
             changes_per_hour: 0,
-            ..Policy::default()
+            ..Defaults::default()
         }
     );
     assert_eq!((config.agent.paused, config.agent.oom_score_adj, config.http.listen), (true, -5, None));
