@@ -168,11 +168,16 @@ impl Agent {
             Stored::Oom(record) => {
                 self.metrics.oom(record);
                 let victim = record.victims.first().and_then(|victim| victim.task.cgroup);
-                let entry = victim.and_then(|cgroup| self.book.by_cgroup(cgroup));
-                let target = entry.map(super::book::Entry::target).unwrap_or_default();
-                if let Some(id) = entry.map(|entry| entry.container.id.clone()) {
-                    self.steward.oom(&id, now());
+                if let Some(entry) = victim.and_then(|cgroup| self.book.by_cgroup(cgroup)) {
+                    self.steward.oom(&entry.container.id, now());
                 }
+                // It may be gone from the book by now; the record has its names.
+                let named = victim.and_then(|cgroup| record.cgroup(cgroup));
+                let target = match named.map(|named| (&named.pod, &named.container)) {
+                    Some((Some(pod), Some(container))) => format!("pod/{pod}:{container}"),
+                    Some((Some(pod), None)) => format!("pod/{pod}"),
+                    Some((None, _)) | None => String::new(),
+                };
                 self.happened(&target, HappeningKind::Oom, &record.says);
             }
             Stored::Began(_) => {}

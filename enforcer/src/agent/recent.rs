@@ -23,7 +23,7 @@ impl Recent {
         if self.kept.len() >= KEPT_MAX {
             self.kept.pop_front();
         }
-        self.kept.push_back(Happening { at_us, target: target.into(), kind, text: printable(text) });
+        self.kept.push_back(Happening { at_us, target: printable(target), kind, text: printable(text) });
         &self.kept[self.kept.len() - 1]
     }
 
@@ -46,11 +46,12 @@ mod tests {
     fn the_oldest_go_first_and_text_is_fit_to_print() {
         let mut recent = Recent::default();
         for at in 0..KEPT_MAX as u64 + 5 {
-            recent.tell(at, if at % 2 == 0 { "a" } else { "b" }, HappeningKind::Oom, "x\u{1b}[2J\n");
+            recent.tell(at, if at % 2 == 0 { "a" } else { "\u{1b}b" }, HappeningKind::Oom, "x\u{1b}[2J\n");
         }
         assert_eq!((recent.kept.len(), recent.kept[0].at_us), (KEPT_MAX, 5));
         assert_eq!(recent.last().len(), SHOWN);
         assert!(recent.of(|target| target == "a").iter().all(|one| one.at_us % 2 == 0));
-        assert!(!recent.last()[0].text.contains('\u{1b}'));
+        let raw = |one: &Happening| one.text.contains('\u{1b}') || one.target.contains('\u{1b}');
+        assert!(!recent.last().iter().any(raw));
     }
 }

@@ -7,12 +7,13 @@ use super::{
 };
 use crate::{
     actuate::StateDir,
-    admin::model::{HappeningKind, Refusal},
+    admin::model::{HappeningKind, PartState, Refusal},
     cgroup::Mount,
     chain::chain,
     config::{self, Config},
     cri::Client,
     guard::GuardMode,
+    health::PartName,
     inventory::{Container, Pod},
     metrics::{ContainerGauges, GuardGauges, Loss, NodeGauges, Own},
     node::node_policy,
@@ -26,8 +27,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 impl Agent {
     /// Begins the changes whose turn it is.
     pub(super) fn policy_turn(&mut self) {
-        if self.probe.is_none() {
-            // Nothing is lowered unseen.
+        // Nothing is lowered unseen, nor while the runtime could not be told of it.
+        let is_asked = self.health.states().get(&PartName::Inventory) == Some(&PartState::Ready);
+        if self.probe.is_none() || !is_asked {
             return;
         }
         let asks = self.steward.turn(&mut self.book, &self.shrinks, &self.policy, now());
