@@ -6,8 +6,8 @@ use crate::{
     inventory::{Container, ContainerState, Home, Inventory, Pod},
     probe::{LimitKind, LimitValue},
 };
-use enforcer_gate::{Bytes, CgroupId, Limit, Micros, Policy, safe_minimum};
-use std::collections::BTreeMap;
+use enforcer_gate::{Bytes, CgroupId, Instant, Limit, Micros, Policy, safe_minimum};
+use std::{collections::BTreeMap, path::Path};
 
 /// How far back the peak of the floor reaches: what a container needed in this time it is taken to need again.
 pub(super) const WINDOW: Micros = Micros::from_secs(600);
@@ -28,10 +28,13 @@ pub(super) struct Entry {
     pub(super) last_verdict: String,
     /// The policy's word on it.
     pub(super) policy_state: String,
-    /// The limit that a change of ours has put in force, until the runtime is heard to have it as well.
-    pub(super) ours: Option<Bytes>,
+    /// The limit that a change of ours has put in force, and what the runtime was last heard to have: until it is heard
+    /// to have something else.
+    ours: Option<(Bytes, Option<Limit>)>,
     /// A change is being carried out.
     pub(super) in_flight: bool,
+    /// When the last change of ours ended: what was read before says nothing of the limit.
+    changed: Option<Instant>,
 }
 
 impl Entry {
@@ -48,7 +51,23 @@ impl Entry {
             policy_state: String::new(),
             ours: None,
             in_flight: false,
+            changed: None,
         }
+    }
+
+    /// A change of ours has ended; it put this limit in force, if any.
+    pub(super) fn ended(&mut self, now: Instant, committed: Option<Bytes>) {
+        self.in_flight = false;
+        self.changed = Some(now);
+        if let Some(to) = committed {
+            let said = self.container.limits.memory;
+            self.ours = (said != Some(Limit::Bytes(to))).then_some((to, said));
+        }
+    }
+
+    /// The last reading, if it tells how things are since the last change of ours.
+    pub(super) fn fresh(&self) -> Option<&Reading> {
+        self.reading.as_ref().filter(|reading| self.changed.is_none_or(|changed| reading.at > changed))
     }
 
     /// `pod/NAMESPACE/NAME:CONTAINER`
@@ -82,7 +101,7 @@ impl Entry {
         let at_limit = self.reading.as_ref().is_some_and(|reading| reading.cgroup.id == cgroup);
         let value = match file {
             LimitKind::MemoryMax if at_limit => {
-                let ours = self.ours.map(Limit::Bytes);
+                let ours = self.ours.map(|(ours, _)| Limit::Bytes(ours));
                 LimitValue::Memory(ours.or(limits.memory)?)
             }
             LimitKind::SwapMax if at_limit => {
@@ -113,7 +132,7 @@ impl Entry {
 
     /// Its memory limit, where that is not what the runtime has.
     pub(super) fn drift(&self) -> Option<(LimitValue, Expected)> {
-        let reading = self.reading.as_ref().filter(|_| !self.in_flight)?;
+        let reading = self.fresh().filter(|_| !self.in_flight)?;
         let expected = self.expected(reading.cgroup.id, LimitKind::MemoryMax)?;
         let value = LimitValue::Memory(reading.limit());
         accepted(&expected, value).is_none().then_some((value, expected))
@@ -158,7 +177,7 @@ impl Book {
                 if entry.container.home != container.home {
                     moved.born.extend(home.map(|home| (id.to_owned(), home.clone())));
                 }
-                if entry.ours.is_some_and(|ours| container.limits.memory == Some(Limit::Bytes(ours))) {
+                if entry.ours.is_some_and(|(_, said)| container.limits.memory != said) {
                     entry.ours = None;
                 }
                 pod.clone_into(&mut entry.pod);
@@ -213,6 +232,23 @@ impl Book {
     /// Whose cgroup it is.
     pub(super) fn by_cgroup(&self, cgroup: CgroupId) -> Option<&Entry> {
         self.entries.get(self.by_cgroup.get(&cgroup)?)
+    }
+
+    /// The same of the cgroup at a path, below the mount.
+    pub(super) fn expected_at(&self, path: &Path, file: LimitKind) -> Option<Expected> {
+        let has = |entry: &&Entry| {
+            let home = entry.container.home.as_ref().ok();
+            let limit = entry.reading.as_ref().map(|reading| &reading.cgroup);
+            home.into_iter()
+                .flat_map(|home| [&home.scope, &home.processes])
+                .chain(limit)
+                .any(|at| at.path == path)
+        };
+        let entry = self.entries.values().find(has).filter(|entry| !entry.in_flight)?;
+        let limit = entry.reading.iter().map(|reading| &reading.cgroup);
+        let home = entry.container.home.iter().flat_map(|home| [&home.scope, &home.processes]);
+        let cgroup = home.chain(limit).find(|at| at.path == path)?.id;
+        entry.expected(cgroup, file)
     }
 
     /// What a limit file should hold; nothing while a change of ours is being carried out.

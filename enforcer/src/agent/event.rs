@@ -31,8 +31,8 @@ pub(super) enum Event {
     Runtime(News),
     /// A container was read.
     Read(Box<Read>),
-    /// An OOM was recorded.
-    Recorded(Stored),
+    /// An OOM was recorded; nothing where the recorder's thread has ended, which it should not.
+    Recorded(Option<Stored>),
     /// The guard has something to say.
     Guard(Result<Told, GuardError>),
     /// A limit was put back, or not.
@@ -106,12 +106,9 @@ async fn guard(guards: Option<&mut Guards>) -> Result<Told, GuardError> {
     }
 }
 
-async fn recorded(recorder: Option<&mut Recorder>) -> Stored {
+async fn recorded(recorder: Option<&mut Recorder>) -> Option<Stored> {
     match recorder {
-        Some(recorder) => match recorder.next().await {
-            Some(stored) => stored,
-            None => pending().await,
-        },
+        Some(recorder) => recorder.next().await,
         None => pending().await,
     }
 }

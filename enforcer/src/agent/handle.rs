@@ -36,7 +36,8 @@ impl Agent {
                 }
                 Event::Runtime(news) => self.runtime_news(news),
                 Event::Read(read) => self.read(*read),
-                Event::Recorded(stored) => self.recorded(&stored),
+                Event::Recorded(Some(stored)) => self.recorded(&stored),
+                Event::Recorded(None) => self.recorder_failed(),
                 Event::Guard(told) => self.guard_told(told),
                 Event::Mended(mended) => self.mended(mended),
                 Event::Ended(ended) => self.shrink_ended(&ended),
@@ -47,12 +48,15 @@ impl Agent {
                     let _ = reply.send(());
                 }
                 Event::Due => self.settle_drift(),
-                Event::Beat => self.beat(),
+                Event::Beat => {
+                    waiting.retain(|reply| !reply.is_closed());
+                    self.beat();
+                }
                 Event::Reload => drop(self.reload()),
                 Event::Stop => break None,
             }
             // Who asked for a pause is answered once nothing is in flight any more.
-            if self.shrinks.len() == 0 {
+            if self.shrinks.len() == 0 && !self.sentinel.is_mending() {
                 for reply in waiting.drain(..) {
                     drop(reply.send(Reply::Done(self.done())));
                 }
@@ -243,10 +247,7 @@ impl Agent {
         };
         self.steward.ended(ended, at);
         if let Some(entry) = self.book.get_mut(&ended.id) {
-            entry.in_flight = false;
-            if ended.result == Ok(Verdict::Committed) {
-                entry.ours = Some(ended.to);
-            }
+            entry.ended(at, (ended.result == Ok(Verdict::Committed)).then_some(ended.to));
             entry.last_verdict = format!("to {}: {said}", ended.to);
         }
         self.happened(
@@ -254,6 +255,7 @@ impl Agent {
             HappeningKind::Verdict,
             &format!("to {}: {said}, {}", ended.to, ended.took),
         );
+        self.reader.soon(&ended.id);
         // The runtime has another limit now.
         if let Some(hints) = self.runtime.hints() {
             hints.hint();
@@ -287,7 +289,8 @@ impl Agent {
                     Event::Question((_, reply)) => drop(reply),
                     Event::Scrape(reply) => drop(reply),
                     Event::Beat => self.guard_beat(),
-                    Event::Recorded(stored) => self.recorded(&stored),
+                    Event::Recorded(Some(stored)) => self.recorded(&stored),
+                    Event::Recorded(None) => self.recorder_failed(),
                     Event::Kernel(Err(_))
                     | Event::Runtime(_)
                     | Event::Read(_)

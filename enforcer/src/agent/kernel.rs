@@ -66,7 +66,7 @@ impl Agent {
         if !self.config.drift.watch {
             return;
         }
-        for report in self.sentinel.settle(self.paused) {
+        for report in self.sentinel.settle(self.paused, &self.book) {
             self.written(&report);
         }
     }

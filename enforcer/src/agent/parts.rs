@@ -38,11 +38,8 @@ impl Agent {
         }
     }
 
-    /// Settles what an earlier agent, or a killed shrink, left.
+    /// Settles what an earlier agent, or a killed shrink, left; paused or not, for it only lifts brakes.
     pub(super) async fn recover(&mut self) {
-        if self.paused {
-            return;
-        }
         let state = self.state.clone();
         // A cgroup's file may keep whoever writes it waiting.
         let settled = tokio::task::spawn_blocking(move || recover(&state)).await.unwrap_or_default();
@@ -136,6 +133,15 @@ impl Agent {
                     self.happened("", HappeningKind::Agent, &format!("OOM kills are not recorded: {why}"));
                 }
             }
+        }
+    }
+
+    /// Its thread has ended; another one is begun later.
+    pub(super) fn recorder_failed(&mut self) {
+        self.recorder = None;
+        let why = "its thread has ended";
+        if self.part(PartName::Recorder, PartState::Failed, why) {
+            self.happened("", HappeningKind::Agent, &format!("OOM kills are not recorded: {why}"));
         }
     }
 

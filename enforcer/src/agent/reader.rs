@@ -8,7 +8,7 @@ use crate::{
 };
 use enforcer_gate::Policy;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -42,13 +42,16 @@ struct Board {
 #[derive(Debug)]
 struct State {
     homes: BTreeMap<String, Home>,
+    /// Those that are read before their turn.
+    soon: BTreeSet<String>,
     interval: Duration,
     ended: bool,
 }
 
 impl Reader {
     pub(super) fn start(mount: Arc<Mount>, policy: Policy, interval: Duration) -> io::Result<Self> {
-        let state = Mutex::new(State { homes: BTreeMap::new(), interval, ended: false });
+        let state =
+            Mutex::new(State { homes: BTreeMap::new(), soon: BTreeSet::new(), interval, ended: false });
         let board = Arc::new(Board { state, changed: Condvar::new() });
         let (send, reads) = mpsc::channel(QUEUE);
         let of_thread = Arc::clone(&board);
@@ -61,6 +64,12 @@ impl Reader {
     /// From now on this container is read; at once for the first time.
     pub(super) fn follow(&self, id: &str, home: Home) {
         self.board.locked().homes.insert(id.into(), home);
+        self.board.changed.notify_one();
+    }
+
+    /// This container is read at once.
+    pub(super) fn soon(&self, id: &str) {
+        self.board.locked().soon.insert(id.into());
         self.board.changed.notify_one();
     }
 
@@ -113,6 +122,9 @@ impl Board {
             }
             let now = Instant::now();
             due.retain(|id, _| state.homes.contains_key(id));
+            for id in std::mem::take(&mut state.soon) {
+                due.entry(id).and_modify(|due| *due = now);
+            }
             let next = state.homes.keys().map(|id| (due.get(id).copied().unwrap_or(now), id)).min();
             state = match next {
                 Some((at, id)) if at <= now => {

@@ -59,8 +59,9 @@ impl Sentinel {
         self.watch.due_ns().into_iter().chain(self.turns.due_ns()).min()
     }
 
-    /// What there is to tell by now. What drifts is put back, at once or when its turn comes; not while `paused`.
-    pub(super) fn settle(&mut self, paused: bool) -> Vec<Report> {
+    /// What there is to tell by now. What drifts is put back, at once or when its turn comes, if it should be so then; not
+    /// while `paused`.
+    pub(super) fn settle(&mut self, paused: bool, book: &Book) -> Vec<Report> {
         let now_ns = nanos(ClockId::CLOCK_MONOTONIC);
         let reports = self.watch.take(now_ns);
         for report in &reports {
@@ -70,8 +71,11 @@ impl Sentinel {
                 self.ask(cgroup.clone(), report.write.file, &expected, paused);
             }
         }
-        for ((path, file), expected) in self.turns.due(now_ns) {
-            self.put_back(path, file, expected, paused);
+        for ((path, file), _) in self.turns.due(now_ns) {
+            let below = path.strip_prefix(self.mount.point()).unwrap_or(&path);
+            if let Some(expected) = book.expected_at(below, file) {
+                self.put_back(path, file, expected, paused);
+            }
         }
         reports
     }
@@ -118,6 +122,11 @@ impl Sentinel {
             });
             Mended { path, file, done }
         });
+    }
+
+    /// Whether a limit is being put back right now.
+    pub(super) fn is_mending(&self) -> bool {
+        !self.mends.is_empty()
     }
 
     /// What came of putting a limit back; `None` where nothing is being put back. Cancel safe.

@@ -95,7 +95,7 @@ impl Steward {
                 continue;
             }
             let sandbox = &entry.pod.sandbox;
-            let Some(reading) = &entry.reading else {
+            let Some(reading) = entry.fresh() else {
                 entry.policy_state = policy::Why::Unread.to_string();
                 continue;
             };

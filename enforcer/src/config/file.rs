@@ -1,9 +1,9 @@
 //! Reading a configuration's file.
 
 use std::{
-    fs::{File, Metadata},
+    fs::{Metadata, OpenOptions},
     io::{self, Read as _},
-    os::unix::fs::MetadataExt as _,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
@@ -18,8 +18,13 @@ pub(super) struct Read {
 }
 
 pub(super) fn read(path: &Path) -> io::Result<Read> {
-    let file = File::open(path)?;
-    let open_to = open_to(&file.metadata()?);
+    // Not blocking: a named pipe would have whoever opens it wait for its other end.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.file_type().is_fifo() {
+        return Err(io::Error::other("it is a pipe and no file"));
+    }
+    let open_to = open_to(&metadata);
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     Ok(Read { bytes, open_to })

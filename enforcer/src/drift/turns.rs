@@ -44,6 +44,8 @@ impl Turns {
     /// Those whose turn has come.
     pub fn due(&mut self, now_ns: u64) -> Vec<(Place, Expected)> {
         let Self { last, waiting } = self;
+        // What was written long enough ago is as if it never was.
+        last.retain(|place, last| last.saturating_add(PAUSE_NS) > now_ns || waiting.contains_key(place));
         let is_due = |place: &Place, _: &mut Expected| {
             last.get(place).is_none_or(|last| last.saturating_add(PAUSE_NS) <= now_ns)
         };

@@ -3,7 +3,7 @@ use crate::{
     agent::reading::Reading,
     inventory::{Limits, Listing, Located, NoHome, PodState},
 };
-use enforcer_gate::{Floor, Instant, MemoryEvents, MemoryStat, Protection, Sample, SwapRoom};
+use enforcer_gate::{Floor, MemoryEvents, MemoryStat, Protection, Sample, SwapRoom};
 
 fn mib(count: u64) -> Bytes {
     Bytes::from_mib(count)
@@ -130,21 +130,48 @@ fn each_file_is_expected_where_it_acts() {
 }
 
 #[test]
-fn a_limit_of_our_own_is_no_drift_and_is_forgotten_once_the_runtime_has_it() {
+fn a_limit_of_our_own_is_no_drift_until_the_runtime_says_something_else() {
     let mut book = Book::default();
     book.sync(&inventory(vec![container("a", 10, 64)]));
     read(&mut book, "a", reading(1, 11, 48, 20));
     let drifts = |book: &Book| book.get("a").and_then(Entry::drift).is_some();
+    let at = |seconds: u64| Instant::new(seconds * 1_000_000);
     assert!(drifts(&book));
-    book.get_mut("a").expect("is known").ours = Some(mib(48));
-    assert!(!drifts(&book));
+    book.get_mut("a").expect("is known").ended(at(2), Some(mib(40)));
+    // What was read before the change says nothing.
+    assert!(!drifts(&book) && book.get("a").and_then(Entry::fresh).is_none());
+    read(&mut book, "a", reading(3, 11, 40, 20));
+    assert!(!drifts(&book) && book.get("a").and_then(Entry::fresh).is_some());
     // The runtime says the old value for a while.
     book.sync(&inventory(vec![container("a", 10, 64)]));
     assert!(!drifts(&book));
-    book.sync(&inventory(vec![container("a", 10, 48)]));
-    assert!(!drifts(&book) && book.get("a").expect("is known").ours.is_none());
+    book.sync(&inventory(vec![container("a", 10, 40)]));
+    assert!(!drifts(&book));
+    // Somebody has it set to something else.
     book.sync(&inventory(vec![container("a", 10, 64)]));
     assert!(drifts(&book));
+    // The runtime had it before the change was heard to have ended.
+    book.sync(&inventory(vec![container("a", 10, 40)]));
+    book.get_mut("a").expect("is known").ended(at(4), Some(mib(40)));
+    read(&mut book, "a", reading(5, 11, 40, 20));
+    assert!(!drifts(&book));
+    book.sync(&inventory(vec![container("a", 10, 64)]));
+    assert!(drifts(&book));
+}
+
+#[test]
+fn what_is_expected_is_found_by_path_as_well() {
+    let mut book = Book::default();
+    book.sync(&inventory(vec![container("a", 10, 64)]));
+    read(&mut book, "a", reading(1, 11, 64, 20));
+    let (scope, inner) = (Path::new("pod/c"), Path::new("pod/c/container"));
+    for (path, id, file) in [(inner, 11, LimitKind::MemoryMax), (scope, 10, LimitKind::CpuMax)] {
+        let found = book.expected_at(path, file);
+        assert!(found.is_some() && found == book.expected(CgroupId::new(id), file), "{path:?}");
+    }
+    assert_eq!(book.expected_at(Path::new("pod"), LimitKind::MemoryMax), None);
+    book.get_mut("a").expect("is known").in_flight = true;
+    assert_eq!(book.expected_at(inner, LimitKind::MemoryMax), None);
 }
 
 #[test]

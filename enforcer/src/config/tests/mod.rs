@@ -240,3 +240,13 @@ fn a_reload_is_told_exactly_what_takes_a_restart() {
     }
     assert!(changes_needing_restart(&default, &default).is_empty());
 }
+
+#[test]
+fn a_pipe_is_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    let errors = Config::load(Some(&pipe), &[]).expect_err("it is none").to_string();
+    assert!(errors.contains("it is a pipe and no file"), "{errors}");
+}
