@@ -49,7 +49,8 @@ pub(super) fn auto_shrink() {
         let view =
             agent.seen("app", "lower", |view| view.limit < Some(Limit::Bytes(Bytes::from_mib(64)))).await;
         let cgroup = cgroup_of(&view);
-        assert!(limit(&cgroup) >= 24 * MIB, "{view:#?}");
+        // What it holds, and the gate's least headroom.
+        assert!(limit(&cgroup) >= 22 * MIB, "{view:#?}");
         assert_eq!((read(&cgroup, "memory.high").as_str(), kills(&cgroup).as_str()), ("max", "0"));
         // The runtime has it as well, and nothing drifts.
         let view = agent.seen("app", "told to the runtime", |view| view.runtime_limit == view.limit).await;

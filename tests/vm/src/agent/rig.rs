@@ -22,7 +22,8 @@ pub(super) const AT_ONCE: [&str; 14] = [
     "agent.reading_interval=200ms",
     "policy.interval=1s",
     "policy.interval_max=2s",
-    "policy.window=1s",
+    // A program must have begun by then, also on a slow machine.
+    "policy.window=6s",
     "policy.gain_min=1Mi",
     "policy.floor=1Mi",
     "policy.margin_percent=0",
