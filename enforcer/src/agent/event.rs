@@ -4,16 +4,16 @@ use super::{
     Agent,
     guards::{Guards, Told},
     reader::Read,
-    recorder::Recorder,
+    recorder::{self, Recorder},
     runtime::News,
     sentinel::Mended,
     shrinks::Ended,
+    state::Opened,
 };
 use crate::{
     admin::Question,
     clock::nanos,
     guard::GuardError,
-    oom::Stored,
     probe::{self, Probe, ProbeError},
     shrink::BusRequest,
 };
@@ -31,8 +31,10 @@ pub(super) enum Event {
     Runtime(News),
     /// A container was read.
     Read(Read),
-    /// An OOM was recorded.
-    Recorded(Stored),
+    /// The recorder has something to say.
+    Recorded(recorder::Told),
+    /// The journals' folder was opened, or settled.
+    State(Opened),
     /// The guard has something to say.
     Guard(Result<Told, GuardError>),
     /// A limit was put back, or not.
@@ -66,6 +68,7 @@ impl Agent {
             guards,
             sentinel,
             shrinks,
+            state,
             questions,
             scrapes,
             beat,
@@ -82,7 +85,8 @@ impl Agent {
             told = guard(guards.as_mut()) => Event::Guard(told),
             Some(question) = questions.recv() => Event::Question(question),
             Some(reply) = scrapes.recv() => Event::Scrape(reply),
-            stored = recorded(recorder.as_mut()) => Event::Recorded(stored),
+            told = recorded(recorder.as_mut()) => Event::Recorded(told),
+            Some(opened) = state.next() => Event::State(opened),
             Some(mended) = sentinel.mended() => Event::Mended(mended),
             news = runtime.next() => Event::Runtime(news),
             Some(read) = reader.next() => Event::Read(read),
@@ -106,10 +110,10 @@ async fn guard(guards: Option<&mut Guards>) -> Result<Told, GuardError> {
     }
 }
 
-async fn recorded(recorder: Option<&mut Recorder>) -> Stored {
+async fn recorded(recorder: Option<&mut Recorder>) -> recorder::Told {
     match recorder {
         Some(recorder) => match recorder.next().await {
-            Some(stored) => stored,
+            Some(told) => told,
             None => pending().await,
         },
         None => pending().await,

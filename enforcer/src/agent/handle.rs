@@ -36,13 +36,16 @@ impl Agent {
                 }
                 Event::Runtime(news) => self.runtime_news(news),
                 Event::Read(read) => self.read(read),
-                Event::Recorded(stored) => self.recorded(&stored),
+                Event::Recorded(told) => self.recorder_told(told),
+                Event::State(opened) => self.opened(opened),
                 Event::Guard(told) => self.guard_told(told),
                 Event::Mended(mended) => self.mended(mended),
                 Event::Ended(ended) => self.shrink_ended(&ended),
                 Event::Question((request, reply)) => match request {
                     Request::Pause => {
                         self.pause();
+                        // Whoever gave up is not answered.
+                        waiting.retain(|reply| !reply.is_closed());
                         waiting.push(reply);
                     }
                     other => self.asked((other, reply)),
@@ -57,8 +60,8 @@ impl Agent {
                 Event::Reload => drop(self.reload()),
                 Event::Stop => break None,
             }
-            // Who asked for a pause is answered once nothing is in flight any more.
-            if self.shrinks.len() == 0 {
+            // Who asked for a pause is answered once nothing is changed any more, whatever a disk still has to do.
+            if self.shrinks.are_still() {
                 for reply in waiting.drain(..) {
                     drop(reply.send(Reply::Done(self.done())));
                 }
@@ -96,12 +99,17 @@ impl Agent {
         self.shrinks.cancel();
         if !std::mem::replace(&mut self.paused, true) {
             self.happened("", HappeningKind::Agent, "paused: every brake is lifted, nothing is changed");
+            self.cover();
         }
     }
 
     pub(super) fn resume(&mut self) {
         if std::mem::replace(&mut self.paused, false) {
             self.happened("", HappeningKind::Agent, "resumed");
+            self.cover();
+            // What was not settled at a start that was paused.
+            self.state.begin(true);
+            self.gate_part();
         }
     }
 
@@ -163,7 +171,7 @@ impl Agent {
         }
     }
 
-    fn recorded(&mut self, stored: &Stored) {
+    pub(super) fn recorded(&mut self, stored: &Stored) {
         match stored {
             Stored::Oom(record) => {
                 self.metrics.oom(record);
@@ -282,8 +290,9 @@ impl Agent {
                     Event::Question((_, reply)) => drop(reply),
                     Event::Scrape(reply) => drop(reply),
                     Event::Beat => self.guard_beat(),
-                    Event::Recorded(stored) => self.recorded(&stored),
+                    Event::Recorded(told) => self.recorder_told(told),
                     Event::Kernel(Err(_))
+                    | Event::State(_)
                     | Event::Runtime(_)
                     | Event::Read(_)
                     | Event::Guard(_)

@@ -26,8 +26,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 impl Agent {
     /// Begins the changes whose turn it is.
     pub(super) fn policy_turn(&mut self) {
-        if self.probe.is_none() {
-            // Nothing is lowered unseen.
+        // Nothing is lowered unseen, or without a journal.
+        if self.probe.is_none() || self.state.settled().is_none() {
             return;
         }
         let asks = self.steward.turn(&mut self.book, &self.shrinks, &self.policy, now());
@@ -37,7 +37,10 @@ impl Agent {
     }
 
     fn start_shrink(&mut self, ask: Ask) {
-        let Some(socket) = self.runtime.socket().cloned() else { return };
+        let (Some(socket), Some(state_dir)) = (self.runtime.socket().cloned(), self.state.settled().cloned())
+        else {
+            return;
+        };
         let Some(entry) = self.book.get_mut(&ask.id) else { return };
         let with = With {
             pod: entry.pod.clone(),
@@ -48,7 +51,7 @@ impl Agent {
             mount: Arc::clone(&self.mount),
             bus: self.bus.clone(),
             policy: self.policy.clone(),
-            state_dir: self.state.clone(),
+            state_dir,
         };
         let work = move |given: Given| with.carry_out(given);
         let (target, text) = (ask.target.clone(), format!("{} -> {} begins", ask.from, ask.to));
@@ -153,7 +156,10 @@ impl With {
     /// One shrink through the gate and the runtime.
     async fn carry_out(self, mut given: Given) -> Result<Verdict, String> {
         let Self { pod, container, to, socket, deadline, mount, bus, policy, state_dir } = self;
-        let client = Client::connect(&socket, deadline).await.map_err(|error| error.to_string())?;
+        let client = tokio::select! {
+            client = Client::connect(&socket, deadline) => client.map_err(|error| error.to_string())?,
+            () = given.cancel.cancelled() => return Err("it was stopped before it began".into()),
+        };
         let (observer, cancel) = (&mut given.observer, Some(given.cancel));
         let gate = Gate { bus: &bus, policy, state_dir, observer, cancel };
         let done = Actor::new(client, mount).shrink(&container, &pod, to, Via::Cri, gate).await;

@@ -5,6 +5,7 @@
 
 mod actuate;
 mod agent;
+mod bpf;
 mod cgroup;
 mod cli;
 mod cri;
@@ -18,6 +19,7 @@ mod probe;
 mod process;
 mod resize;
 mod shrink;
+mod strain;
 mod verifier;
 
 use enforcer_vm_tests::case;
