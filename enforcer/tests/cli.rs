@@ -345,6 +345,7 @@ fn output_that_is_lost_is_a_failure() {
         &["check"],
         &["check", "--json"],
         &["config", "default"],
+        &["config", "check"],
         &["--help"],
         &["--version"],
     ] {

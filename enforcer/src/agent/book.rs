@@ -154,18 +154,21 @@ impl Book {
         }
         for (id, (pod, container)) in there {
             let home = container.home.as_ref().ok();
-            if let Some(entry) = self.entries.get_mut(id) {
-                if entry.container.home != container.home {
+            match self.entries.get_mut(id) {
+                Some(entry) => {
+                    if home.is_some() && entry.container.home != container.home {
+                        moved.born.extend(home.map(|home| (id.to_owned(), home.clone())));
+                    }
+                    if entry.ours.is_some_and(|ours| container.limits.memory == Some(Limit::Bytes(ours))) {
+                        entry.ours = None;
+                    }
+                    pod.clone_into(&mut entry.pod);
+                    container.clone_into(&mut entry.container);
+                }
+                None => {
                     moved.born.extend(home.map(|home| (id.to_owned(), home.clone())));
+                    self.entries.insert(id.to_owned(), Entry::new(pod.clone(), container.clone()));
                 }
-                if entry.ours.is_some_and(|ours| container.limits.memory == Some(Limit::Bytes(ours))) {
-                    entry.ours = None;
-                }
-                pod.clone_into(&mut entry.pod);
-                container.clone_into(&mut entry.container);
-            } else {
-                moved.born.extend(home.map(|home| (id.to_owned(), home.clone())));
-                self.entries.insert(id.to_owned(), Entry::new(pod.clone(), container.clone()));
             }
         }
         self.index();
@@ -220,6 +223,3 @@ impl Book {
         self.by_cgroup(cgroup).filter(|entry| !entry.in_flight)?.expected(cgroup, file)
     }
 }
-
-#[cfg(test)]
-mod tests;

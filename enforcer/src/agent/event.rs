@@ -30,7 +30,7 @@ pub(super) enum Event {
     /// The container runtime has news.
     Runtime(News),
     /// A container was read.
-    Read(Box<Read>),
+    Read(Read),
     /// An OOM was recorded.
     Recorded(Stored),
     /// The guard has something to say.
@@ -85,7 +85,7 @@ impl Agent {
             stored = recorded(recorder.as_mut()) => Event::Recorded(stored),
             Some(mended) = sentinel.mended() => Event::Mended(mended),
             news = runtime.next() => Event::Runtime(news),
-            Some(read) = reader.next() => Event::Read(Box::new(read)),
+            Some(read) = reader.next() => Event::Read(read),
             () = due(due_ns) => Event::Due,
             _ = signals.hangup.recv() => Event::Reload,
         }

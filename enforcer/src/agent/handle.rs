@@ -35,12 +35,18 @@ impl Agent {
                     }
                 }
                 Event::Runtime(news) => self.runtime_news(news),
-                Event::Read(read) => self.read(*read),
+                Event::Read(read) => self.read(read),
                 Event::Recorded(stored) => self.recorded(&stored),
                 Event::Guard(told) => self.guard_told(told),
                 Event::Mended(mended) => self.mended(mended),
                 Event::Ended(ended) => self.shrink_ended(&ended),
-                Event::Question(question) => waiting.extend(self.asked(question)),
+                Event::Question((request, reply)) => match request {
+                    Request::Pause => {
+                        self.pause();
+                        waiting.push(reply);
+                    }
+                    other => self.asked((other, reply)),
+                },
                 Event::Scrape(reply) => {
                     self.refresh();
                     // Who scrapes may have gone.
@@ -68,13 +74,8 @@ impl Agent {
         Done { paused: self.paused, text: text.into() }
     }
 
-    /// Answers, or gives back who waits until nothing is in flight.
-    fn asked(&mut self, (request, reply): Question) -> Option<oneshot::Sender<Reply>> {
-        let answer = match request {
-            Request::Pause => {
-                self.pause();
-                return Some(reply);
-            }
+    fn asked(&mut self, (request, reply): Question) {
+        let answer = self.answer(&request).unwrap_or_else(|| match request {
             Request::Resume => {
                 self.resume();
                 Reply::Done(self.done())
@@ -83,13 +84,12 @@ impl Agent {
                 Ok(text) => Reply::Done(Done { paused: self.paused, text }),
                 Err(errors) => Reply::Refused(Refused::Configuration, errors),
             },
-            Request::Status => Reply::Status(Box::new(self.status())),
-            Request::Containers => Reply::Containers(self.views(|_| true)),
-            Request::Explain(target) => self.explain(&target),
-        };
+            Request::Status | Request::Containers | Request::Explain(_) | Request::Pause => {
+                Reply::Done(self.done())
+            }
+        });
         // Who asked may have gone.
         drop(reply.send(answer));
-        None
     }
 
     pub(super) fn pause(&mut self) {

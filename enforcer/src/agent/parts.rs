@@ -9,7 +9,7 @@ use crate::{
     actuate::recover,
     admin::model::{HappeningKind, PartState},
     chain::chain,
-    guard::{GuardMode, log::Log, unseen},
+    guard::{GuardMode, log::Log},
     health::PartName,
     oom::{Follower, Labeller, NEEDS},
     probe::{LimitKind, Need, Probe, ProbeOptions},
@@ -71,7 +71,7 @@ impl Agent {
     pub(super) fn begin_again(&mut self) {
         self.beats = self.beats.wrapping_add(1);
         // Loading keeps the loop, which changes in flight need.
-        if !self.beats.is_multiple_of(TRY_AGAIN) || self.shrinks.len() > 0 {
+        if self.beats % TRY_AGAIN != 0 || self.shrinks.len() > 0 {
             return;
         }
         if self.probe.is_none() {
@@ -145,7 +145,7 @@ impl Agent {
         if guard.mode == GuardMode::Off {
             return;
         }
-        let rule = self.guard_rule();
+        let rule = Rule { mode: guard.mode, margin: guard.margin };
         let log = Log::open(&guard.store, Bounds::within(guard.store_max.get()));
         let (log, not_kept) = match log {
             Ok(log) => (Some(log), String::new()),
@@ -160,12 +160,6 @@ impl Agent {
             }
             Err(error) => self.guard_failed(&chain(&error)),
         }
-    }
-
-    /// How pods are guarded: no margin is smaller than what the CPUs can charge unseen.
-    fn guard_rule(&self) -> Rule {
-        let guard = &self.config.guard;
-        Rule { mode: guard.mode, margin: guard.margin.max(unseen(&self.policy)) }
     }
 
     /// It is not wanted any more.
@@ -206,7 +200,7 @@ impl Agent {
 
     /// Guards the pods whose policy asks for it.
     pub(super) fn cover(&mut self) {
-        let rule = self.guard_rule();
+        let rule = Rule { mode: self.config.guard.mode, margin: self.config.guard.margin };
         let Some(guards) = &mut self.guards else { return };
         if let Err(error) = guards.cover(&self.steward.guarded(&self.book), rule) {
             self.guard_failed(&chain(&error));

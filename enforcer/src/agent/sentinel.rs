@@ -44,7 +44,7 @@ impl Sentinel {
 
     pub(super) fn take(&mut self, event: &Event, book: &Book) {
         match event {
-            Event::LimitWrite(write) => self.watch.told(write, || Some(about(write, &self.mount, book))),
+            Event::LimitWrite(write) => self.watch.told(write, || about(write, &self.mount, book)),
             Event::CgroupLife(life) => self.watch.life(life),
             Event::OomKill(_)
             | Event::OomEnd(_)
@@ -132,12 +132,12 @@ impl Sentinel {
 }
 
 /// What can be found out about a write.
-fn about(write: &LimitWrite, mount: &Mount, book: &Book) -> About {
+fn about(write: &LimitWrite, mount: &Mount, book: &Book) -> Option<About> {
     let path = |cgroup: CgroupId| mount.path_of(cgroup).ok().flatten();
-    About {
+    Some(About {
         cgroup: path(write.cgroup),
         writer_cgroup: write.writer.cgroup.and_then(path),
         who: who(write.writer.tgid),
         expected: book.expected(write.cgroup, write.file),
-    }
+    })
 }

@@ -3,7 +3,7 @@
 use super::{Agent, view::view};
 use crate::{
     admin::{
-        Refused, Reply,
+        Refused, Reply, Request,
         model::{Explanation, HappeningKind, Refusal, Status},
     },
     clock::{kernel_release, wall_us},
@@ -19,18 +19,23 @@ impl Agent {
         (self.tell)(happening);
     }
 
-    /// Why a pod or container is as it is.
-    pub(super) fn explain(&self, target: &Target) -> Reply {
-        match self.unknown(target) {
-            Some(error) => {
-                let todo = "enforcer ps lists pods and containers".into();
-                Reply::Refused(Refused::NoSuch, Refusal { error, todo })
-            }
-            None => Reply::Explanation(Box::new(self.explanation(target))),
-        }
+    /// The answer to what takes no time to answer; `None` for the others.
+    pub(super) fn answer(&self, request: &Request) -> Option<Reply> {
+        Some(match request {
+            Request::Status => Reply::Status(Box::new(self.status())),
+            Request::Containers => Reply::Containers(self.views(|_| true)),
+            Request::Explain(target) => match self.unknown(target) {
+                Some(error) => Reply::Refused(
+                    Refused::NoSuch,
+                    Refusal { error, todo: "enforcer ps lists pods and containers".into() },
+                ),
+                None => Reply::Explanation(Box::new(self.explanation(target))),
+            },
+            Request::Pause | Request::Resume | Request::Reload => return None,
+        })
     }
 
-    pub(super) fn status(&self) -> Status {
+    fn status(&self) -> Status {
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
@@ -88,7 +93,7 @@ impl Agent {
         }
     }
 
-    pub(super) fn views(&self, is_meant: impl Fn(&str) -> bool) -> Vec<crate::admin::model::ContainerView> {
+    fn views(&self, is_meant: impl Fn(&str) -> bool) -> Vec<crate::admin::model::ContainerView> {
         let entries = self.book.iter().filter(|(_, entry)| is_meant(&entry.target()));
         let mut views: Vec<_> =
             entries.map(|(id, entry)| view(entry, &self.policy, self.steward.mode(id).name())).collect();

@@ -68,15 +68,10 @@ impl Document {
         let mut receiver = ValidateWhitespace::new(&mut events, source);
         let mut receiver = RecursionGuard::new(&mut receiver, DEPTH_MAX);
         parse_document(&tokens, &mut receiver, &mut errors);
-        let mut reader =
-            Reader { source, events: &events, errors, faults: Vec::new(), above: Vec::new(), lost: None };
+        let mut reader = Reader { source, events: &events, errors, faults: Vec::new(), above: Vec::new() };
         let tables = reader.tables();
-        let Reader { errors, mut faults, lost, .. } = reader;
+        let Reader { errors, mut faults, .. } = reader;
         faults.extend(errors.iter().map(|error| fault(error, text.len())));
-        if let (Some(at), []) = (lost, faults.as_slice()) {
-            let (why, todo) = ("it can't be understood".into(), "write KEY = VALUE".into());
-            faults.push(Fault { at, path: Vec::new(), why, todo });
-        }
         Self { tables, faults }
     }
 }
@@ -105,8 +100,6 @@ struct Reader<'a> {
     faults: Vec<Fault>,
     /// The last header.
     above: Vec<String>,
-    /// Where a key is that was not understood: never without a fault.
-    lost: Option<usize>,
 }
 
 impl Reader<'_> {
@@ -164,13 +157,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Blanks, and in a table on one line also ends of lines, which the parser lets pass there.
-    fn skip_lines(&mut self) {
-        while let Some(EventKind::Whitespace | EventKind::Comment | EventKind::Newline) = self.peek() {
-            self.next();
-        }
-    }
-
     /// A key with all its parts; `None` where one is not whole.
     fn path(&mut self, first: Event) -> Option<Vec<String>> {
         let before = self.errors.len();
@@ -196,16 +182,12 @@ impl Reader<'_> {
 
     fn entry(&mut self, first: Event) -> Option<Entry> {
         let path = self.path(first);
-        self.skip_lines();
         if self.peek() == Some(EventKind::KeyValSep) {
             self.next();
-            self.skip_lines();
         }
+        self.skip_blank();
         let found_at = self.events.first().map_or(0, |event| event.span().start());
         let found = self.value(path.as_deref().unwrap_or_default());
-        if path.is_none() || found.is_none() {
-            self.lost = Some(first.span().start());
-        }
         Some(Entry { path: path?, at: first.span().start(), found: found?, found_at })
     }
 

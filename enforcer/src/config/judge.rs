@@ -78,23 +78,14 @@ impl<'a> Judge<'a> {
     pub(super) fn text(&mut self, text: &'a str) {
         self.text = text;
         let Document { tables, faults } = Document::parse(text);
-        for Fault { at, path, why, mut todo } in faults {
-            let path = path.join(".");
-            if let Some(key) = keys::find(&path) {
-                self.bad.insert(key.path);
-                todo = format!("give {}", key.slot.allowed());
-            }
-            self.push(Place::Text(at), shown(path), why, todo);
+        for Fault { at, path, why, todo } in faults {
+            self.push(Place::Text(at), shown(path.join(".")), why, todo);
         }
         for table in tables {
             let at = Place::Text(table.at);
             // Without a path the header is among the faults.
             match table.path.as_deref() {
-                Some([]) => {
-                    for entry in table.entries {
-                        self.top(entry);
-                    }
-                }
+                Some([]) => table.entries.into_iter().for_each(|entry| self.top(entry)),
                 Some([name]) if table.is_listed => {
                     let name = shown(name);
                     let todo = format!("write [{name}], once");
@@ -103,9 +94,7 @@ impl<'a> Judge<'a> {
                 Some([name]) => {
                     if let Some(section) = self.section(at, name) {
                         self.open(section, Opened::Header, at);
-                        for entry in table.entries {
-                            self.entry(section, entry);
-                        }
+                        table.entries.into_iter().for_each(|entry| self.entry(section, entry));
                     }
                 }
                 Some(path) => self.unknown(at, path),
@@ -182,9 +171,7 @@ impl<'a> Judge<'a> {
             ([name], Found::Table(entries)) => {
                 if let Some(section) = self.section(at, name) {
                     self.open(section, Opened::Inline, at);
-                    for entry in entries {
-                        self.entry(section, entry);
-                    }
+                    entries.into_iter().for_each(|entry| self.entry(section, entry));
                 }
             }
             ([_], Found::Value(_)) => self.unknown(at, &entry.path),
@@ -274,8 +261,9 @@ pub(super) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..at.min(text.len())];
     // A mark of the byte order is no column.
     let before = before.strip_prefix("\u{feff}".as_bytes()).unwrap_or(before);
-    let lines = before.split(|byte| *byte == b'\n');
+    let line = before.iter().filter(|byte| **byte == b'\n').count();
+    let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     // A byte that goes on with a character is none by itself.
-    let chars = |line: &[u8]| line.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
-    lines.enumerate().last().map_or((1, 1), |(n, last)| (n + 1, chars(last) + 1))
+    let column = before[start..].iter().filter(|byte| **byte & 0xc0 != 0x80).count();
+    (line + 1, column + 1)
 }

@@ -81,10 +81,10 @@ fn load(path: &Path, is_named: bool, overrides: &[String]) -> Result<(Config, Lo
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound && !is_named => loaded.file = None,
         Err(error) => {
-            let todo = if error.kind() == io::ErrorKind::NotFound {
-                "enforcer config default > FILE makes one"
-            } else {
-                "name a file that this user can read"
+            let todo = match error.kind() {
+                io::ErrorKind::NotFound => "enforcer config default > FILE makes one",
+                io::ErrorKind::PermissionDenied => "run it as root, or let this user read the file",
+                _ => "",
             };
             judge.unreadable(format!("it can't be read: {error}"), todo);
         }

@@ -11,7 +11,7 @@ use crate::{
 };
 use enforcer_gate::{Bytes, Limit, Micros};
 use std::{
-    fmt::{self, Write as _},
+    fmt::{self, Display, Write as _},
     net::SocketAddr,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
@@ -76,18 +76,19 @@ impl Slot {
                 *at(config) = within(size(value)?, *min, *max, quantity::exact)?;
             }
             Self::Ceiling(at, min) => {
-                *at(config) = if value.text() == Ok("max") {
-                    Limit::Max
-                } else {
-                    let max = Bytes::new(quantity::TARGET_BYTES_MAX);
-                    Limit::Bytes(within(size(value)?, *min, max, quantity::exact)?)
+                *at(config) = match value.text() {
+                    Ok("max") => Limit::Max,
+                    Ok(_) | Err(_) => {
+                        let max = Bytes::new(quantity::TARGET_BYTES_MAX);
+                        Limit::Bytes(within(size(value)?, *min, max, quantity::exact)?)
+                    }
                 };
             }
-            Self::Count(at, min, max) => *at(config) = whole(value, min, max)?,
-            Self::Score(at, min, max) => *at(config) = whole(value, min, max)?,
+            Self::Count(at, min, max) => *at(config) = whole(value, *min, *max)?,
+            Self::Score(at, min, max) => *at(config) = whole(value, *min, *max)?,
             Self::Percent(at) => *at(config) = percent(value.number()?)?,
-            Self::GuardMode(at, all) => *at(config) = choice(value, all, GuardMode::name)?,
-            Self::Mode(at, all) => *at(config) = choice(value, all, Mode::name)?,
+            Self::GuardMode(at, all) => *at(config) = choice(value, all, |mode| mode.name())?,
+            Self::Mode(at, all) => *at(config) = choice(value, all, |mode| mode.name())?,
             Self::Socket(at) => *at(config) = optional(value, |text| address(text).map(|_| text.to_owned()))?,
             Self::Listen(at) => *at(config) = optional(value, listen)?,
             Self::Label(at) => *at(config) = optional(value, label)?,
@@ -99,7 +100,7 @@ impl Slot {
     pub(super) fn allowed(&self) -> String {
         match self {
             Self::Switch(_) => "true or false".into(),
-            Self::Path(_, bytes_max) => format!("an absolute path in quotes, of at most {bytes_max} bytes"),
+            Self::Path(_, bytes_max) => format!("an absolute path of at most {bytes_max} bytes"),
             Self::Span(_, min, max) => {
                 let (min, max) = (duration::exact(*min), duration::exact(*max));
                 format!("a time such as \"10s\" or \"1m30s\", from {min} to {max}")
@@ -187,10 +188,10 @@ fn size(value: &Value) -> Result<Bytes, String> {
     parse_bytes(value.text()?).map_err(|error| error.to_string())
 }
 
-fn whole<T: TryFrom<i64> + PartialOrd>(value: &Value, min: &T, max: &T) -> Result<T, String> {
+fn whole<T: TryFrom<i64> + PartialOrd + Display>(value: &Value, min: T, max: T) -> Result<T, String> {
     let number = value.whole()?;
     match T::try_from(number) {
-        Ok(found) if found >= *min && found <= *max => Ok(found),
+        Ok(found) if found >= min && found <= max => Ok(found),
         Ok(_) | Err(_) => Err(format!("{number} is out of range")),
     }
 }

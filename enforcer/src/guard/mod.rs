@@ -14,7 +14,7 @@ pub mod log;
 mod maps;
 mod sight;
 
-pub use cover::{Cover, FILES, MARGIN_MIN, unseen};
+pub use cover::{Cover, FILES, MARGIN_MIN};
 pub use enforcer_abi::{GuardMode, Reason, Source, Verdict};
 pub use error::GuardError;
 pub use found::{Found, Granted, Held, grant_everywhere};

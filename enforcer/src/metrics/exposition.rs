@@ -59,23 +59,24 @@ impl Collector for Figures {
 }
 
 /// A metric without series is not mentioned.
-fn encode<'a>(state: &State, metric: Metric, encoder: &'a mut DescriptorEncoder<'_>) -> fmt::Result {
+fn encode(state: &State, metric: Metric, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let definition = metric.definition();
+    let mut any = false;
+    each(state, metric, &mut |_, _| any = true);
+    if !any {
+        return Ok(());
+    }
     let unit = unit(definition.unit);
-    let describe = |encoder: &'a mut DescriptorEncoder<'_>| {
-        let kind = kind(definition.kind);
-        encoder.encode_descriptor(definition.base, definition.meaning, unit.as_ref(), kind)
-    };
-    let (mut encoder, mut family, mut result) = (Some(encoder), None, Ok(()));
+    let mut family = encoder.encode_descriptor(
+        definition.base,
+        definition.meaning,
+        unit.as_ref(),
+        kind(definition.kind),
+    )?;
+    let mut result = Ok(());
     each(state, metric, &mut |values, value| {
-        if let Some(first) = encoder.take() {
-            match describe(first) {
-                Ok(described) => family = Some(described),
-                Err(error) => result = Err(error),
-            }
-        }
-        if let (Some(family), true) = (&mut family, result.is_ok()) {
-            result = series(definition, values, value, family);
+        if result.is_ok() {
+            result = series(definition, values, value, &mut family);
         }
     });
     result

@@ -16,6 +16,7 @@ mod guest;
 mod oom;
 mod probe;
 mod process;
+mod resize;
 mod shrink;
 mod verifier;
 
@@ -38,6 +39,7 @@ fn main() {
     cases.extend(guard::cases());
     cases.extend(drift::cases());
     cases.extend(oom::cases());
+    cases.extend(resize::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());
     case::run(cases, case::Selection::asked());

@@ -60,7 +60,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let source = source(options, &loaded);
     let ended = tokio::task::LocalSet::new().block_on(&runtime, async {
         let agent = Agent::start(config, source, tell).await.map_err(|error| explain(&error))?;
-        Ok(Box::pin(agent.run()).await)
+        Ok(agent.run().await)
     });
     end_at_once();
     // What was asked of threads that hang is not waited for.

@@ -370,20 +370,6 @@ fn many_containers_do_not_come_at_once() {
 }
 
 #[test]
-fn a_pod_goes_with_all_of_its_containers_and_no_other_pod() {
-    let mut scheduler = Scheduler::new(6);
-    let slots = [slot("a", ""), slot("a", "one"), slot("ab", "one"), slot("", "a")];
-    for slot in &slots {
-        scheduler.consider(Instant::new(1), slot, &rules(), &seen());
-    }
-    scheduler.pod_gone("a");
-    assert_eq!(scheduler.tracked(), 2);
-    scheduler.gone(&slots[2]);
-    scheduler.gone(&slots[3]);
-    assert_eq!(scheduler.tracked(), 0);
-}
-
-#[test]
 fn no_more_containers_are_kept_in_mind_than_there_is_room_for() {
     let mut scheduler = Scheduler::new(6);
     let slots: Vec<_> =

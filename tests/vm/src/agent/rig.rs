@@ -139,7 +139,7 @@ impl Agent {
             let left = LONG.saturating_sub(began.elapsed());
             match self.lines.recv_timeout(left) {
                 Ok(line) => self.said.borrow_mut().push(line),
-                Err(error) => panic!("{what} is not said: {error}; but {:#?}", self.said.borrow()),
+                Err(_) => panic!("{what} is not said; but {:#?}", self.said.borrow()),
             }
         }
     }
@@ -180,6 +180,18 @@ impl Agent {
         (answer.status.code(), text(answer.stdout), text(answer.stderr))
     }
 
+    /// What a page says, with its status.
+    pub(super) fn page(&self, path: &str) -> (u16, String) {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect("127.0.0.1:9464").expect("it listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("asks");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answers");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+        (status, body.to_owned())
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it runs");
     }
@@ -203,18 +215,6 @@ impl Drop for Agent {
         drop(self.child.kill());
         drop(self.child.wait());
     }
-}
-
-/// What a page says, with its status.
-pub(super) fn page(path: &str) -> (u16, String) {
-    use std::io::{Read as _, Write as _};
-    let mut stream = std::net::TcpStream::connect("127.0.0.1:9464").expect("it listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("asks");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("answers");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-    (status, body.to_owned())
 }
 
 /// What a line says.
