@@ -29,8 +29,8 @@ pub(super) enum Event {
     Asked(BusRequest),
     /// The container runtime has news.
     Runtime(News),
-    /// A container was read.
-    Read(Read),
+    /// Containers were read.
+    Read(Vec<Read>),
     /// An OOM was recorded.
     Recorded(Stored),
     /// The guard has something to say.
@@ -85,7 +85,7 @@ impl Agent {
             stored = recorded(recorder.as_mut()) => Event::Recorded(stored),
             Some(mended) = sentinel.mended() => Event::Mended(mended),
             news = runtime.next() => Event::Runtime(news),
-            Some(read) = reader.next() => Event::Read(read),
+            Some(reads) = reader.next() => Event::Read(reads),
             () = due(due_ns) => Event::Due,
             _ = signals.hangup.recv() => Event::Reload,
         }

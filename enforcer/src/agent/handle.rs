@@ -8,11 +8,11 @@ use crate::{
     },
     cgroup::shown,
     health::PartName,
-    inventory::Update,
+    inventory::{Cue, Update},
     oom::Stored,
     shrink::now,
 };
-use enforcer_gate::Verdict;
+use enforcer_gate::{Limit, Verdict};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -35,7 +35,7 @@ impl Agent {
                     }
                 }
                 Event::Runtime(news) => self.runtime_news(news),
-                Event::Read(read) => self.read(read),
+                Event::Read(reads) => reads.into_iter().for_each(|read| self.read(read)),
                 Event::Recorded(stored) => self.recorded(&stored),
                 Event::Guard(told) => self.guard_told(told),
                 Event::Mended(mended) => self.mended(mended),
@@ -139,6 +139,9 @@ impl Agent {
     pub(super) fn sync(&mut self) {
         let Some(shared) = self.runtime.inventory() else { return };
         let moved = self.book.sync(&shared.inventory());
+        if moved.is_nothing {
+            return;
+        }
         for id in &moved.gone {
             self.reader.forget(id);
         }
@@ -239,7 +242,9 @@ impl Agent {
         self.steward.ended(ended, at);
         if let Some(entry) = self.book.get_mut(&ended.id) {
             entry.in_flight = false;
-            if ended.result == Ok(Verdict::Committed) {
+            // Until the runtime is heard to have it.
+            let is_heard = entry.container.limits.memory == Some(Limit::Bytes(ended.to));
+            if ended.result == Ok(Verdict::Committed) && !is_heard {
                 entry.ours = Some(ended.to);
             }
             entry.last_verdict = format!("to {}: {said}", ended.to);
@@ -251,7 +256,7 @@ impl Agent {
         );
         // The runtime has another limit now.
         if let Some(hints) = self.runtime.hints() {
-            hints.hint();
+            hints.look_at(&ended.id, Cue::Changed);
         }
     }
 

@@ -15,6 +15,7 @@ mod reading;
 mod recent;
 mod recorder;
 mod runtime;
+mod schedule;
 mod sentinel;
 mod shrinks;
 mod start;

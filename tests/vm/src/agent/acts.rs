@@ -1,11 +1,11 @@
 //! What the agent does by itself, and what it is told.
 
-use super::rig::{AT_ONCE, Agent, says, text};
 use super::{MIB, block_on, cgroup_of, holds, memory};
 use crate::cri::rig::Containerd;
 use crate::debian::{kills, read, write};
 use enforcer::admin::model::ContainerView;
 use enforcer_gate::{Bytes, Limit};
+use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent, says, text};
 use nix::sys::signal::Signal;
 use std::path::Path;
 

@@ -1,7 +1,8 @@
-//! The agent beside a real containerd with runc and crun, under systemd's cgroups.
+//! The agent beside a real containerd with runc and crun, under systemd's cgroups; and beside more containers than that
+//! bears here.
 
 mod acts;
-mod rig;
+mod numbers;
 mod sees;
 mod survives;
 
@@ -29,6 +30,12 @@ pub(crate) fn cases() -> Vec<Case> {
         debian("agent::a_full_disk_keeps_limits_as_they_are", survives::full_disk),
         debian("agent::there_is_one_a_node", survives::second),
         debian("agent::what_comes_and_goes_leaves_nothing_behind", survives::churn),
+        Case {
+            name: "agent::of_250_containers_that_come_and_go_nothing_is_left",
+            tier: Tier::Full,
+            needs: nothing,
+            run: numbers::churn,
+        },
     ]
 }
 

@@ -1,11 +1,11 @@
 //! What the agent knows and tells.
 
-use super::rig::{AT_ONCE, Agent, says, text};
 use super::{MIB, block_on, cgroup_of, holds, memory};
 use crate::cri::rig::{Containerd, NAMESPACE, SOCKET};
 use crate::debian::{output, read, run, write};
 use enforcer::admin::model::PartState;
 use enforcer_gate::{Bytes, Limit};
+use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent, says, text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::path::Path;

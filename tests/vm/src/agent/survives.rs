@@ -1,10 +1,10 @@
 //! What the agent and the node survive.
 
-use super::rig::{AT_ONCE, Agent, says, text};
 use super::{MIB, block_on, cgroup_of, holds, memory};
 use crate::cri::rig::{Containerd, LONG};
 use crate::debian::{kills, output, read};
 use crate::disk::Disk;
+use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent, says, text};
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
 

@@ -8,6 +8,7 @@ use super::message::{
 use crate::debian::{output, run};
 use enforcer::cri::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata};
 use enforcer::cri::{Client, CriError};
+pub(crate) use enforcer_vm_tests::agent_rig::LONG;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -19,8 +20,6 @@ use std::time::{Duration, Instant};
 
 /// Where it is looked for by itself.
 pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
-/// What starting a pod may take under emulation, and anything else that is waited for.
-pub(crate) const LONG: Duration = Duration::from_mins(3);
 const IMAGE: &str = "docker.io/local/busybox:1";
 /// Namespace of all pods.
 pub(crate) const NAMESPACE: &str = "testing";
