@@ -61,16 +61,6 @@ pub fn parse_duration(text: &str) -> Result<Micros, DurationError> {
     Ok(Micros::new(sum))
 }
 
-/// To be typed in again: in the highest unit that loses nothing.
-pub fn exact(span: Micros) -> String {
-    let micros = span.get();
-    let whole = UNITS.iter().rev().find_map(|(name, power, factor)| {
-        let unit = 10_u64.pow(power.unsigned_abs()) * factor;
-        (micros != 0 && micros.is_multiple_of(unit)).then(|| format!("{}{name}", micros / unit))
-    });
-    whole.unwrap_or_else(|| "0s".into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,28 +103,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn to_type_again() {
-        for (micros, typed) in [
-            (0, "0s"),
-            (1, "1us"),
-            (1_500, "1500us"),
-            (90_000_000, "90s"),
-            (7_200_000_000, "2h"),
-            (250_000, "250ms"),
-        ] {
-            assert_eq!(exact(Micros::new(micros)), typed);
-        }
-    }
-
     proptest! {
-        #[test]
-        fn what_is_typed_again_is_the_same(micros in any::<u64>(), factor in 0_usize..5) {
-            let (_, power, times) = UNITS[factor];
-            let micros = Micros::new((micros >> 32) * 10_u64.pow(power.unsigned_abs()) * times);
-            prop_assert_eq!(parse_duration(&exact(micros)), Ok(micros));
-        }
-
         #[test]
         fn what_is_shown_can_be_typed_again(micros in any::<u64>()) {
             let shown = Micros::new(micros).to_string();

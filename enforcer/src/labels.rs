@@ -7,19 +7,8 @@ const LOGS_MAX: usize = 8192;
 const POD_LOGS: &str = "/var/log/pods";
 const CONTAINER_LOGS: &str = "/var/log/containers";
 
-/// The names of what a cgroup belongs to, as far as they are known.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Labels {
-    /// The pod's namespace and name.
-    pub pod: Option<String>,
-    /// The container's name.
-    pub container: Option<String>,
-    /// The container's image, as the runtime names it.
-    pub image: Option<String>,
-}
-
-/// The names of the pod (with its namespace) and the container that a cgroup belongs to. The folders know no images.
-pub(crate) fn labels(place: &Place) -> Labels {
+/// The names of the pod (with its namespace) and the container that a cgroup belongs to.
+pub(crate) fn labels(place: &Place) -> (Option<String>, Option<String>) {
     let names = |folder: &str| {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(LOGS_MAX);
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect::<Vec<_>>()
@@ -36,5 +25,5 @@ pub(crate) fn labels(place: &Place) -> Labels {
             ContainerLog::parse(name).filter(|log| log.id == id).map(|log| log.container.to_owned())
         })
     });
-    Labels { pod, container, image: None }
+    (pod, container)
 }

@@ -7,27 +7,19 @@
 
 pub mod actuate;
 pub mod admin;
-pub mod agent;
 pub mod cgroup;
-mod chain;
 pub mod cli;
 mod clock;
-pub mod config;
 pub mod cri;
 pub mod drift;
 pub mod duration;
 pub mod guard;
-pub mod health;
-pub mod http;
 pub mod inventory;
-mod json;
 mod labels;
-pub mod metrics;
 pub mod names;
 pub mod node;
 pub mod observe;
 pub mod oom;
-pub mod policy;
 mod private_dir;
 pub mod probe;
 pub mod quantity;

@@ -79,9 +79,6 @@ fn wrong_words_get_64_and_what_is_wrong() {
     wrong(&["replay"], "<TRACE>");
     wrong(&["replay", "/x", "--window", "1s"], "--to <QUANTITY>");
     wrong(&["replay", "/nowhere/at/all"], "can't replay /nowhere/at/all\n  No such file");
-    wrong(&["config"], "Usage");
-    wrong(&["config", "check", "a", "b"], "unexpected argument 'b'");
-    wrong(&["config", "check", "--set"], "a value is required for '--set <KEY=VALUE>'");
     wrong(&["completions", "cobol"], "invalid value 'cobol'");
 }
 
@@ -344,7 +341,6 @@ fn output_that_is_lost_is_a_failure() {
         &["completions", "zsh"],
         &["check"],
         &["check", "--json"],
-        &["config", "default"],
         &["--help"],
         &["--version"],
     ] {
@@ -357,59 +353,6 @@ fn output_that_is_lost_is_a_failure() {
         let status = command.stderr(full()).status().expect("the program starts");
         assert_eq!(status.code(), Some(1), "{args:?}");
     }
-}
-
-#[test]
-fn a_configuration_is_checked_and_the_default_one_is_fine() {
-    let dir = scratch("config");
-    let (good, bad, open) = (dir.join("good.toml"), dir.join("bad.toml"), dir.join("open.toml"));
-    let default = enforcer(["config", "default"]);
-    assert_eq!((default.code, default.err.as_str()), (0, ""));
-    std::fs::write(&good, &default.out).expect("writes");
-    let text = |path: &Path| path.to_str().expect("text").to_owned();
-    let answer = enforcer(["config", "check", &text(&good)]);
-    assert_eq!((answer.code, answer.out), (0, format!("ok: {}\n", text(&good))), "{}", answer.err);
-    let answer = enforcer(["config", "check", &text(&good), "--json", "--set", "guard.mode=enforce"]);
-    assert_eq!(json(&answer.out), serde_json::json!({"ok": true, "file": text(&good), "warnings": []}));
-
-    std::fs::write(&open, "").expect("writes");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-    std::fs::set_permissions(&open, mode).expect("is ours");
-    let answer = enforcer(["config", "check", &text(&open)]);
-    let says = format!("ok: {0}\nwarning: everybody can change {0}", text(&open));
-    assert!(answer.code == 0 && answer.out.starts_with(&says), "{}", answer.out);
-
-    std::fs::write(&bad, "[guard]\nmode = \"enforced\"\n[polciy]\n").expect("writes");
-    let args = ["config", "check", &text(&bad), "--set", "policy.interval=10"];
-    let answer = enforcer(args);
-    assert_eq!((answer.code, answer.out.as_str()), (64, ""));
-    let expected = format!(
-        "error: the configuration is wrong\n  \
-         {0}:2:8: guard.mode: \"enforced\" is none of them\n    -> give one of \"off\", \"audit\", \"enforce\"\n  \
-         {0}:3:1: polciy: there is no such section\n    -> did you mean [policy]?\n  \
-         --set policy.interval: the unit is missing; give a time such as 10s or 500ms\n    \
-         -> give a time such as \"10s\" or \"1m30s\", from 1s to 168h\n",
-        text(&bad)
-    );
-    assert_eq!(answer.err, expected);
-    let answer = enforcer(args.into_iter().chain(["--json"]));
-    let error = &json(&answer.err)["error"];
-    assert_eq!((answer.code, &error["exit"], &error["more"]), (64, &64.into(), &0.into()));
-    let reasons = error["reasons"].as_array().expect("a list");
-    assert_eq!(reasons.len(), 3);
-    assert_eq!(
-        reasons[1],
-        serde_json::json!({
-            "source": text(&bad), "line": 3, "column": 1, "key": "polciy",
-            "why": "there is no such section", "do": "did you mean [policy]?",
-        })
-    );
-    let set = reasons[2].as_object().expect("fields");
-    assert!(set["source"] == "--set" && set["key"] == "policy.interval" && !set.contains_key("line"));
-
-    let none = dir.join("none.toml");
-    wrong(&["config", "check", &text(&none)], "it can't be read: No such file");
-    wrong(&["config", "check", &text(&dir)], "it can't be read: Is a directory");
 }
 
 /// As a shell runs it, after its `limit`.

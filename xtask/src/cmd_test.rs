@@ -125,13 +125,8 @@ fn host(filter: Option<&str>) -> Result<Counts> {
         println!("{error:#}");
         return Ok(Counts { failed: 1, ..Counts::default() });
     }
-    let prometheus = setup::prometheus();
     println!("    running them");
     let mut cargo = cargo_test();
-    match prometheus {
-        Ok(folder) => _ = cargo.env("ENFORCER_PROMETHEUS", folder),
-        Err(error) => println!("SKIP Prometheus' own checks of metrics and alerts: {error:#}"),
-    }
     cargo.args(["--quiet", "--no-fail-fast"]);
     if let Some(filter) = filter {
         cargo.arg("--").arg(filter);

@@ -26,9 +26,6 @@ struct Need {
 /// The kernel programs' compiler, its cargo and its library source.
 const TOOLCHAIN: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
-/// What is kept of the package `prometheus`.
-const PROMETHEUS: [&str; 2] = ["promtool", "prometheus"];
-
 const GUEST: [Need; 4] = [
     Need { path: "/sbin/mke2fs", package: "e2fsprogs", why: "makes the guest's disk" },
     Need { path: "/sbin/mkswap", package: "util-linux", why: "makes the guest's swap" },
@@ -111,22 +108,6 @@ pub(crate) fn busybox() -> Result<PathBuf> {
     let what = "fetching busybox-static, for a shell in the guest";
     Apt::open(Suites::Backports)?.unpack(what, &["busybox-static".to_owned()], &folder)?;
     find().context("the package busybox-static holds no busybox")
-}
-
-/// A folder with `promtool` and `prometheus`, for Prometheus' own checks of metrics and rules. Unpacked, and not
-/// installed: the package starts a server.
-pub(crate) fn prometheus() -> Result<PathBuf> {
-    let folder = cache::folder("prometheus")?;
-    if !PROMETHEUS.iter().all(|name| folder.join(name).exists()) {
-        let scratch = tempfile::tempdir_in(&folder)?;
-        let what = "fetching prometheus, for its checks, 19 MB";
-        Apt::open(Suites::Backports)?.unpack(what, &["prometheus".to_owned()], scratch.path())?;
-        for name in PROMETHEUS {
-            std::fs::rename(scratch.path().join("usr/bin").join(name), folder.join(name))
-                .with_context(|| format!("the package prometheus holds no {name}"))?;
-        }
-    }
-    Ok(folder)
 }
 
 /// From `qemu-system-x86_64 --version`.

@@ -19,7 +19,6 @@ mod floor;
 mod headroom;
 mod history;
 mod machine;
-mod names;
 mod policy;
 mod sample;
 mod shown;

@@ -208,15 +208,6 @@ pub struct Explanation {
     pub paused: bool,
 }
 
-/// `POST /v1/pause`, `/v1/resume` and `/v1/reload`: what was done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
-    /// Whether all actuation is stopped now.
-    pub paused: bool,
-    /// One line for people.
-    pub text: String,
-}
-
 /// Body of any answer that is none of the above.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {

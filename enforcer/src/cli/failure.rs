@@ -3,7 +3,6 @@
 use super::json;
 use crate::{
     actuate::ActuateError,
-    admin::AskError,
     cgroup::{CgroupError, printable, shown},
     cri::CriError,
     node::{Facts, Need, State, WRITABLE, judge},
@@ -138,7 +137,8 @@ impl Failure {
 
     /// Prints it on standard error.
     pub fn print(&self, json: bool) {
-        to_stderr(&self.render(json));
+        // Nobody is left to be told where standard error is closed.
+        let _ = std::io::stderr().lock().write_all(self.render(json).as_bytes());
     }
 
     fn render(&self, json: bool) -> String {
@@ -157,12 +157,6 @@ impl Failure {
         }
         text
     }
-}
-
-/// Says why a command can't be carried out.
-pub(super) fn to_stderr(text: &str) {
-    // Nobody is left to be told where standard error is closed.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// From an error of what changes cgroups.
@@ -239,19 +233,6 @@ pub(super) fn cri(what: &str, error: &CriError) -> Failure {
     Failure::new(exit, what, "", error, of_the_process(error).unwrap_or_else(|| error.advice().into()))
 }
 
-/// From a question to the agent.
-pub(super) fn admin(what: &str, error: &AskError) -> Failure {
-    let exit = match error {
-        AskError::NoAgent { .. } | AskError::Connect { .. } | AskError::Deadline { .. } => Exit::Unsupported,
-        AskError::Refused { status: 400 | 404 | 422, .. } => Exit::Usage,
-        AskError::Refused { .. }
-        | AskError::Broken { .. }
-        | AskError::TooLong { .. }
-        | AskError::Unknown { .. } => Exit::Failed,
-    };
-    Failure::new(exit, what, "", error, of_the_process(error).unwrap_or_else(|| error.advice().into()))
-}
-
 /// What to do where an error comes of this process's limits, or the node's; nothing else helps then.
 pub(super) fn of_the_process(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let causes = std::iter::successors(Some(error), |error| error.source());
@@ -286,7 +267,11 @@ fn require_files(what: &str, on: impl AsRef<std::path::Path>) -> Result<(), Fail
     }
 }
 
-pub(super) use crate::chain::chain;
+/// An error with everything that caused it, fit to print.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    shown(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
+}
 
 /// Fails with everything of `needs` that this node lacks.
 pub(super) fn require(what: &str, on: impl AsRef<std::path::Path>, needs: &[Need]) -> Result<(), Failure> {

@@ -2,16 +2,14 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 refused by the gate, 64 usage or configuration, 69 the node lacks something.
 
-mod ask;
 mod certificate;
 mod check;
 mod completions;
-mod config;
 mod drift;
-mod explain;
 mod failure;
 mod floor;
 mod guard;
+mod json;
 mod man;
 mod oom;
 mod options;
@@ -22,18 +20,13 @@ mod records;
 mod recover;
 mod replay;
 mod resize;
-mod run;
 mod screen;
 mod shrink;
 mod stack;
-mod status;
 mod stop;
-mod switch;
 mod table;
 mod target;
-mod top;
 
-use crate::json;
 use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 pub use failure::{Exit, Failure};
 use nix::sys::signal::{SigHandler, Signal, signal};
@@ -53,7 +46,6 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::Options),
-    Run(run::Options),
     Ps(ps::Options),
     Floor(floor::Options),
     Shrink(shrink::Options),
@@ -64,13 +56,6 @@ enum Command {
     Replay(replay::Options),
     Recover(recover::Options),
     Oom(oom::Options),
-    Top(top::Options),
-    Status(status::Options),
-    Explain(explain::Options),
-    Pause(switch::PauseOptions),
-    Resume(switch::ResumeOptions),
-    Reload(switch::ReloadOptions),
-    Config(config::Options),
     Completions(completions::Options),
     Man(man::Options),
 }
@@ -111,7 +96,6 @@ fn command_line(args: Vec<OsString>) -> ExitCode {
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Check(options) => check::run(&options),
-        Command::Run(options) => run::run(&options),
         Command::Ps(options) => ps::run(&options),
         Command::Floor(options) => floor::run(&options),
         Command::Shrink(options) => shrink::run(&options),
@@ -122,13 +106,6 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Replay(options) => replay::run(&options),
         Command::Recover(options) => recover::run(&options),
         Command::Oom(options) => oom::run(&options),
-        Command::Top(options) => top::run(&options),
-        Command::Status(options) => status::run(&options),
-        Command::Explain(options) => explain::run(&options),
-        Command::Pause(options) => switch::pause(&options),
-        Command::Resume(options) => switch::resume(&options),
-        Command::Reload(options) => switch::reload(&options),
-        Command::Config(options) => config::run(&options),
         Command::Completions(options) => completions::run(&options),
         Command::Man(options) => man::run(&options),
     }

@@ -41,11 +41,6 @@ pub(super) fn interval(text: &str) -> Result<Micros, String> {
     within(text, MILLISECOND, Policy::SPAN_MAX.scaled(1, 2))
 }
 
-/// A span of time between two looks of somebody.
-pub(super) fn refresh(text: &str) -> Result<Micros, String> {
-    within(text, Micros::from_millis(100), Micros::from_millis(3_600_000))
-}
-
 /// How long to go on.
 pub(super) fn duration(text: &str) -> Result<Micros, String> {
     within(text, MILLISECOND, Micros::new(u64::MAX))
@@ -110,7 +105,12 @@ pub(super) struct StateDirectory {
     pub(super) state_dir: PathBuf,
 }
 
-pub(super) use crate::node::node_policy;
+/// The policy of this node: the defaults with its number of CPUs, each of which can hold a charge batch.
+pub(super) fn node_policy() -> Policy {
+    let cpus = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
+    let cpus = cpus.and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(1).max(1);
+    Policy { cpus, ..Policy::default() }
+}
 
 /// Fails with every fault of a policy.
 pub(super) fn checked(policy: Policy) -> Result<Policy, Failure> {

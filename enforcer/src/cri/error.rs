@@ -96,19 +96,6 @@ pub enum CriError {
 }
 
 impl CriError {
-    /// The call that failed, as CRI names it; `connect` where it did not come to one.
-    pub fn call(&self) -> &'static str {
-        match self {
-            Self::NoSocket { .. } | Self::BadAddress { .. } | Self::Connect { .. } => "connect",
-            Self::Deadline { call, .. }
-            | Self::Unimplemented { call, .. }
-            | Self::NotFound { call, .. }
-            | Self::TooLong { call, .. }
-            | Self::Broken { call, .. }
-            | Self::Failed { call, .. } => call,
-        }
-    }
-
     /// Whether the call that it is of may still be carried out, or have been: no answer came.
     pub fn is_open(&self) -> bool {
         match self {

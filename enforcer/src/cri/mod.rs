@@ -16,4 +16,4 @@ mod tests;
 pub(crate) use client::deadline_passed;
 pub use client::{ANSWER_BYTES_MAX, Client, DEADLINE, Events};
 pub use error::CriError;
-pub use socket::{SOCKET_BYTES_MAX, SOCKETS, address, find};
+pub use socket::{SOCKETS, find};

@@ -16,7 +16,7 @@ pub const SOCKETS: [&str; 4] = [
 ];
 const SCHEME: &str = "unix://";
 /// What `sun_path` of `struct sockaddr_un` holds, less its end (unix(7)).
-pub const SOCKET_BYTES_MAX: usize = 107;
+const PATH_BYTES_MAX: usize = 107;
 
 /// The socket: the one that was named (`unix:///path` or a path), or the first of [`SOCKETS`] that there is.
 pub fn find(named: Option<&str>) -> Result<PathBuf, CriError> {
@@ -26,22 +26,15 @@ pub fn find(named: Option<&str>) -> Result<PathBuf, CriError> {
     }
 }
 
-/// The path in `unix:///path` or a path, whatever is there.
-pub fn address(address: &str) -> Result<&Path, CriError> {
+fn named_socket(address: &str) -> Result<PathBuf, CriError> {
     let bad = |why: String| CriError::BadAddress { address: shown(address), why };
     let path = Path::new(address.strip_prefix(SCHEME).unwrap_or(address));
     if !path.is_absolute() {
         return Err(bad("neither unix:///path nor an absolute path".into()));
     }
-    if path.as_os_str().len() > SOCKET_BYTES_MAX {
-        return Err(bad(format!("longer than the {SOCKET_BYTES_MAX} bytes that a socket's path can have")));
+    if path.as_os_str().len() > PATH_BYTES_MAX {
+        return Err(bad(format!("longer than the {PATH_BYTES_MAX} bytes that a socket's path can have")));
     }
-    Ok(path)
-}
-
-fn named_socket(named: &str) -> Result<PathBuf, CriError> {
-    let path = address(named)?;
-    let bad = |why: String| CriError::BadAddress { address: shown(named), why };
     match is_socket(path) {
         Ok(true) => Ok(path.into()),
         Ok(false) => Err(bad("there is something else than a socket".into())),
@@ -84,7 +77,7 @@ mod tests {
     #[test]
     fn what_is_no_address_is_told_why() {
         let dir = tempfile::tempdir().expect("a folder");
-        let long = format!("/{}", "a".repeat(SOCKET_BYTES_MAX));
+        let long = format!("/{}", "a".repeat(PATH_BYTES_MAX));
         let folder = dir.path().to_str().expect("text");
         for (address, says) in [
             ("", "neither"),

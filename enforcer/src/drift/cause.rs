@@ -23,20 +23,6 @@ pub enum Who {
     Other,
 }
 
-impl Who {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Ours, Self::Systemd, Self::Other];
-
-    /// The name that output and metrics use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::Systemd => "systemd",
-            Self::Other => "other",
-        }
-    }
-}
-
 /// What changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {

@@ -7,7 +7,6 @@
 mod cause;
 mod keep;
 mod mend;
-mod turns;
 mod value;
 mod watch;
 mod weight;
@@ -16,7 +15,6 @@ mod writer;
 pub use cause::{Cause, Change, Context, Who, accepted, classify};
 pub use keep::keep;
 pub use mend::{MendError, Way, mend};
-pub use turns::{Place, Turns};
 pub use value::{Expected, parse, parse_expected, raw, shown};
 pub use watch::{About, Drift, Outcome, Report, Watch};
 pub use weight::Conversion;

@@ -1,18 +1,10 @@
 //! What is guarded, and how.
 
 use enforcer_abi::{GuardMode, Guarded, LimitKind};
-use enforcer_gate::{Bytes, PAGE_SIZE, Policy};
+use enforcer_gate::{Bytes, PAGE_SIZE};
 
 /// The files that can be guarded.
 pub const FILES: [LimitKind; 3] = [LimitKind::MemoryMax, LimitKind::MemoryHigh, LimitKind::SwapMax];
-
-/// The least margin, where none is named.
-pub const MARGIN_MIN: Bytes = Bytes::from_mib(1);
-
-/// What the CPUs of a node can charge before usage shows it.
-pub fn unseen(policy: &Policy) -> Bytes {
-    Bytes::new(u64::from(policy.charge_batch_pages) * u64::from(policy.cpus) * PAGE_SIZE)
-}
 
 /// How a cgroup is guarded.
 ///

@@ -8,17 +8,15 @@
 mod cover;
 mod error;
 mod found;
-mod held;
 mod lease;
 pub mod log;
 mod maps;
 mod sight;
 
-pub use cover::{Cover, FILES, MARGIN_MIN, unseen};
+pub use cover::{Cover, FILES};
 pub use enforcer_abi::{GuardMode, Reason, Source, Verdict};
 pub use error::GuardError;
 pub use found::{Found, Granted, Held, grant_everywhere};
-pub use held::{Keeper, Kept};
 pub use lease::Terms;
 pub use maps::Count;
 

@@ -1,7 +1,6 @@
 //! The pods and containers that are known, and what changes among them. No I/O.
 
 use super::model::{Container, Pod};
-use crate::{labels::Labels, names::Place};
 use enforcer_gate::CgroupId;
 use std::{
     collections::BTreeMap,
@@ -170,19 +169,6 @@ impl Inventory {
         let path = path.strip_prefix("/").unwrap_or(path);
         let owner = path.ancestors().find_map(|above| self.by_path.get(above))?;
         self.owned(owner)
-    }
-
-    /// The names of what is in a cgroup, as far as they are known here; also of what has ended.
-    pub fn labels(&self, place: &Place) -> Labels {
-        let container = place.container.as_deref().and_then(|id| self.container(id));
-        let by_container = container.and_then(|container| self.pod(&container.sandbox));
-        let by_uid = || place.pod.as_deref().and_then(|uid| self.pods().find(|pod| pod.uid == uid));
-        let pod = by_container.or_else(by_uid);
-        Labels {
-            pod: pod.map(|pod| format!("{}/{}", pod.namespace, pod.name)),
-            container: container.map(|container| container.name.clone()),
-            image: container.map(|container| container.image.clone()).filter(|image| !image.is_empty()),
-        }
     }
 
     /// Pods and containers that there was no room for, counted each time.

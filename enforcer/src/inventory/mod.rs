@@ -23,4 +23,4 @@ pub use locate::{Locator, Wanted};
 pub use model::{Container, ContainerState, Home, Limits, Located, NoHome, Pod, PodState};
 pub use survey::{CALLS_MAX, Survey};
 pub use target::{Resolved, Target, TargetError};
-pub use watch::{Hints, Shared, Tempo, Update, Watch, concerns, watch};
+pub use watch::{Hints, Tempo, Update, Watch, concerns, watch};

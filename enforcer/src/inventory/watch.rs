@@ -7,7 +7,6 @@
 use super::{Change, Inventory, Locator, Survey, back_off::BackOff};
 use crate::{
     cri::{Client, CriError, DEADLINE},
-    labels::Labels,
     names::{Place, Role},
 };
 use std::{
@@ -131,30 +130,9 @@ impl Watch {
         lock(&self.inventory)
     }
 
-    /// The same for others.
-    pub fn shared(&self) -> Shared {
-        Shared(Arc::clone(&self.inventory))
-    }
-
     /// Where hints go.
     pub fn hints(&self) -> Hints {
         self.hints.clone()
-    }
-}
-
-/// The inventory of a [`Watch`], for whoever only looks things up.
-#[derive(Debug, Clone)]
-pub struct Shared(Arc<Mutex<Inventory>>);
-
-impl Shared {
-    /// The inventory as it is now. Not to be held for long.
-    pub fn inventory(&self) -> MutexGuard<'_, Inventory> {
-        lock(&self.0)
-    }
-
-    /// The names of what is in a cgroup.
-    pub fn labels(&self, place: &Place) -> Labels {
-        self.inventory().labels(place)
     }
 }
 

@@ -44,36 +44,6 @@ pub enum Role {
     Other,
 }
 
-impl Role {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[
-        Self::Node,
-        Self::Pods,
-        Self::Qos,
-        Self::Pod,
-        Self::Container,
-        Self::InContainer,
-        Self::Helper,
-        Self::Unit,
-        Self::Other,
-    ];
-
-    /// Its name, as in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-            Self::Pods => "pods",
-            Self::Qos => "qos",
-            Self::Pod => "pod",
-            Self::Container => "container",
-            Self::InContainer => "in_container",
-            Self::Helper => "helper",
-            Self::Unit => "unit",
-            Self::Other => "other",
-        }
-    }
-}
-
 /// A pod's class of service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -11,12 +11,3 @@ pub use facts::{Capabilities, Facts, MemoryController, PeakFile, Psi, Release};
 pub(crate) use judge::WRITABLE;
 pub use judge::{Finding, Need, State, judge};
 pub use killers::pressure_killer;
-
-use enforcer_gate::Policy;
-
-/// The gate's thresholds on this node: the defaults for as many CPUs as it has.
-pub fn node_policy() -> Policy {
-    let cpus = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
-    let cpus = cpus.and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(1).max(1);
-    Policy { cpus, ..Policy::default() }
-}

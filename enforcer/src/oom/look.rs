@@ -8,14 +8,17 @@ use super::{
 };
 use crate::{
     cgroup::{Cgroup, Mount, parse::Malformed},
-    labels::Labels,
+    labels::labels,
     names::Place,
     probe::{OomOwner, Stat},
 };
 use enforcer_gate::{Bytes, CgroupId};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    os::unix::fs::{DirEntryExt as _, MetadataExt as _},
+    os::{
+        fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd},
+        unix::fs::{DirEntryExt as _, MetadataExt as _},
+    },
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -46,20 +49,14 @@ pub(super) fn walk(mount: &Mount, inventory: &mut Inventory) {
 }
 
 /// Looks at everything that an OOM is about. `now_ns`: `CLOCK_MONOTONIC`.
-pub(super) fn look(
-    finished: &Finished,
-    inventory: &Inventory,
-    mount: &Arc<Mount>,
-    now_ns: u64,
-    labels: &dyn Fn(&Place) -> Labels,
-) -> Seen {
+pub(super) fn look(finished: &Finished, inventory: &Inventory, mount: &Arc<Mount>, now_ns: u64) -> Seen {
     let mut seen = Seen::default();
     let mut open = BTreeMap::new();
     for id in tell::concerned(finished, inventory) {
         let path = inventory.path(id).or_else(|| path_of(mount, id));
         let cgroup = path.as_deref().and_then(|path| still(mount, path, id));
-        let labels = path.as_deref().map(|path| labels(&Place::of(path))).unwrap_or_default();
-        seen.cgroups.insert(id, SeenCgroup { path, gone: cgroup.is_none(), labels });
+        let (pod, container) = path.as_deref().map(|path| labels(&Place::of(path))).unwrap_or_default();
+        seen.cgroups.insert(id, SeenCgroup { path, gone: cgroup.is_none(), pod, container });
         open.extend(cgroup.map(|cgroup| (id, cgroup)));
     }
     for id in tell::lineage(finished, inventory) {
@@ -86,9 +83,25 @@ fn still(mount: &Arc<Mount>, path: &Path, id: CgroupId) -> Option<Cgroup> {
     Cgroup::open_in(mount, path).ok().filter(|cgroup| cgroup.id() == id)
 }
 
-/// Where a living cgroup is, below the mount.
+/// Where a living cgroup is, by its id alone (`open_by_handle_at(2)`; `FILEID_KERNFS` of
+/// include/linux/exportfs.h).
 fn path_of(mount: &Mount, id: CgroupId) -> Option<PathBuf> {
-    let path = mount.path_of(id).ok().flatten()?;
+    #[repr(C)]
+    struct Handle {
+        bytes: u32,
+        kind: i32,
+        id: u64,
+    }
+    let mut handle = Handle { bytes: 8, kind: 0xfe, id: id.get() };
+    let root = mount.as_fd().as_raw_fd();
+    // SAFETY: the handle has the room that it says and outlives the call.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_open_by_handle_at, root, &raw mut handle, libc::O_PATH | libc::O_CLOEXEC)
+    };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: the call made it just now, for us.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
     path.strip_prefix(mount.point()).ok().map(Path::to_owned)
 }
 

@@ -2,10 +2,9 @@
 //!
 //! [`Assembler`] joins the kernel's events into OOMs, [`Inventory`] knows the cgroups, also those that are gone,
 //! `tell` makes a record of both and of what could still be looked at, `sentence` says what a person can do.
-//! All of these are pure. `look` reads, [`Follower`] makes records of events and writes the store, [`Recorder`] runs the loop for that.
+//! All of these are pure. `look` reads, [`Recorder`] runs the loop and writes the store.
 
 mod assemble;
-mod follower;
 mod inventory;
 mod look;
 mod record;
@@ -15,9 +14,7 @@ mod stored;
 mod tell;
 mod writes;
 
-pub use crate::labels::Labels;
 pub use assemble::{Assembler, Finished};
-pub use follower::{Follower, Labeller, NEEDS};
 pub use inventory::Inventory;
 pub use record::{
     Began, CgroupName, LimitAt, Lost, OomRecord, Owner, ReclaimBefore, StatFrom, StatThen, TaskName, Victim,

@@ -200,9 +200,6 @@ pub struct CgroupName {
     pub pod: Option<String>,
     /// Its container's name.
     pub container: Option<String>,
-    /// Its container's image, where the container runtime was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
 }
 
 impl OomRecord {

@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     cgroup::shown,
-    labels::Labels,
     names::Place,
     probe::{OomConstraint, OomKill, OomOwner, Stat, Task},
 };
@@ -42,7 +41,8 @@ pub(super) struct Seen {
 pub(super) struct SeenCgroup {
     pub(super) path: Option<PathBuf>,
     pub(super) gone: bool,
-    pub(super) labels: Labels,
+    pub(super) pod: Option<String>,
+    pub(super) container: Option<String>,
 }
 
 /// What turns the kernel's time into others.
@@ -201,15 +201,13 @@ fn name(id: CgroupId, begin_ns: u64, inventory: &Inventory, seen: &Seen) -> Cgro
     let looked = seen.cgroups.get(&id);
     let path = looked.and_then(|looked| looked.path.clone()).or_else(|| inventory.path(id));
     let made_ns = known.and_then(|known| known.made_ns);
-    let labels = looked.map(|looked| &looked.labels);
     CgroupName {
         id,
         place: path.as_deref().map(Place::of),
         path: path.map(shown),
         age_us: made_ns.map(|made_ns| Micros::new(begin_ns.saturating_sub(made_ns) / 1000)),
         gone: looked.map_or(known.is_some_and(|known| known.gone), |looked| looked.gone),
-        pod: labels.and_then(|labels| labels.pod.clone()),
-        container: labels.and_then(|labels| labels.container.clone()),
-        image: labels.and_then(|labels| labels.image.clone()),
+        pod: looked.and_then(|looked| looked.pod.clone()),
+        container: looked.and_then(|looked| looked.container.clone()),
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     },
     drift::parse,
     inventory::{Container, Home, Located, Locator, NoHome, Pod, Wanted, cgroups_path, verbose::verbose},
-    probe::LimitKind,
+    probe::{LimitKind, LimitValue},
     systemd,
 };
 use std::{ffi::OsStr, path::Path, sync::Arc};
@@ -41,14 +41,22 @@ pub(super) async fn look(
         systemd: systemd::runs() && systemd::unit_of(&home.scope.path).is_some(),
     };
     let pod = pod.cgroup.as_ref().map(|cgroup| level(locator.mount(), cgroup)).transpose()?;
+    let unit = if engine.systemd { unit(&home.scope.path).await } else { Vec::new() };
     Ok(Look {
         engine,
         spec: found.resources.ok_or(ResizeError::NoSpec)?,
         status: said.status.and_then(|status| status.resources).and_then(|resources| resources.linux),
         levels,
-        unit: Vec::new(),
+        unit,
         pod,
     })
+}
+
+/// What systemd has of the unit: what is not told is not foretold, and no reason to do nothing.
+async fn unit(scope: &Path) -> Vec<(LimitKind, LimitValue)> {
+    let Some(unit) = systemd::unit_of(scope).map(str::to_owned) else { return Vec::new() };
+    let asked = tokio::task::spawn_blocking(move || systemd::get(&unit, LimitKind::ALL));
+    asked.await.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// Looks at a cgroup that is no container's, or is not asked for as one.

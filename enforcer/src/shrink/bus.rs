@@ -16,23 +16,7 @@ enum Order {
     Unwatch(CgroupId),
 }
 
-/// What a listener asks of whoever has the kernel programs.
-pub struct Request {
-    order: Order,
-    reply: oneshot::Sender<Result<(), ProbeError>>,
-}
-
-impl Request {
-    /// Does it, and answers.
-    pub fn serve(self, probe: &mut Probe) {
-        let done = match self.order {
-            Order::Watch(id) => probe.watch(id),
-            Order::Unwatch(id) => probe.unwatch(id),
-        };
-        // Who asked may have gone.
-        drop(self.reply.send(done));
-    }
-}
+type Reply = oneshot::Sender<Result<(), ProbeError>>;
 
 /// Why nothing more is heard from the kernel.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +33,7 @@ pub enum BusError {
 #[derive(Clone)]
 pub struct Bus {
     events: broadcast::Sender<Arc<Event>>,
-    orders: mpsc::Sender<Request>,
+    orders: mpsc::Sender<(Order, Reply)>,
 }
 
 /// What a listener gets next.
@@ -67,15 +51,10 @@ impl Bus {
     /// Starts handing out the events of `probe` on the current runtime. The task ends, with the probe as it
     /// then is, when the last `Bus` is dropped.
     pub fn start(probe: Probe) -> (Self, JoinHandle<Result<Probe, ProbeError>>) {
-        let (bus, feed) = Self::fed();
-        (bus, tokio::spawn(pump(probe, feed)))
-    }
-
-    /// A bus whose events come from whoever has the other end, and the kernel programs.
-    pub fn fed() -> (Self, Feed) {
         let (events, _) = broadcast::channel(BACKLOG);
-        let (orders, requests) = mpsc::channel(REQUESTS);
-        (Self { events: events.clone(), orders }, Feed { events, requests })
+        let (orders, queue) = mpsc::channel(REQUESTS);
+        let task = tokio::spawn(pump(probe, events.clone(), queue));
+        (Self { events, orders }, task)
     }
 
     /// Listens from now on.
@@ -95,7 +74,7 @@ impl Bus {
 
     async fn order(&self, order: Order) -> Result<(), BusError> {
         let (reply, answer) = oneshot::channel();
-        self.orders.send(Request { order, reply }).await.map_err(|_| BusError::Stopped)?;
+        self.orders.send((order, reply)).await.map_err(|_| BusError::Stopped)?;
         Ok(answer.await.map_err(|_| BusError::Stopped)??)
     }
 }
@@ -111,32 +90,20 @@ impl Subscription {
     }
 }
 
-/// The other end of a bus.
-pub struct Feed {
+async fn pump(
+    mut probe: Probe,
     events: broadcast::Sender<Arc<Event>>,
-    requests: mpsc::Receiver<Request>,
-}
-
-impl Feed {
-    /// Hands an event to every listener. Nobody listening is no error.
-    pub fn send(&self, event: Event) {
-        if self.events.receiver_count() > 0 {
-            drop(self.events.send(Arc::new(event)));
-        }
-    }
-
-    /// What is asked next; `None` once every [`Bus`] is gone. Cancel safe.
-    pub async fn request(&mut self) -> Option<Request> {
-        self.requests.recv().await
-    }
-}
-
-async fn pump(mut probe: Probe, mut feed: Feed) -> Result<Probe, ProbeError> {
+    mut orders: mpsc::Receiver<(Order, Reply)>,
+) -> Result<Probe, ProbeError> {
     loop {
         tokio::select! {
-            event = probe.next_event() => feed.send(event?),
-            request = feed.request() => match request {
-                Some(request) => request.serve(&mut probe),
+            event = probe.next_event() => {
+                // Nobody listening is no error.
+                drop(events.send(Arc::new(event?)));
+            }
+            order = orders.recv() => match order {
+                Some((Order::Watch(id), reply)) => drop(reply.send(probe.watch(id))),
+                Some((Order::Unwatch(id), reply)) => drop(reply.send(probe.unwatch(id))),
                 None => return Ok(probe),
             },
         }

@@ -14,7 +14,7 @@ use crate::actuate::{ActuateError, Heart, Session, SessionOptions, StateDir};
 use crate::cgroup::{Cgroup, CgroupError, Sampler};
 use actuator::{Actuator, Worker};
 pub use at_once::refused_at_once;
-pub use bus::{Bus, BusError, Feed, Heard, Request as BusRequest, Subscription};
+pub use bus::{Bus, BusError, Heard, Subscription};
 pub use cancel::Cancel;
 use enforcer_gate::{
     Certificate, Command, Gate, Instant, Outcome, Policy, PolicyError, Progress, Request, Signal, Verdict,

@@ -1,9 +1,9 @@
-//! Setting a unit's limits through systemd, which would put its own back otherwise.
+//! Setting a unit's limits through systemd, which would put its own back otherwise; and what it would put back.
 
 mod wire;
 
 use crate::probe::{LimitKind, LimitValue};
-use enforcer_gate::Limit;
+use enforcer_gate::{Bytes, Limit, Micros};
 use std::io::{Error, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Component, Path};
@@ -125,7 +125,101 @@ pub fn outlasts(unit: &str, properties: &[(&str, Value)]) -> bool {
     properties.iter().any(|(name, _)| folder.join(format!("50-{name}.conf")).exists())
 }
 
+/// What systemd has of these limits of a unit, and writes whenever it applies any property of it. One that it does not
+/// tell, or a unit that it does not have, is left out.
+pub fn get(unit: &str, files: &[LimitKind]) -> Result<Vec<(LimitKind, LimitValue)>, SystemdError> {
+    let Some(interface) = kind(unit).and_then(interface) else { return Ok(Vec::new()) };
+    let read = || -> Result<Vec<(LimitKind, LimitValue)>, Error> {
+        let mut bus = connect()?;
+        let mut number = |name: &str| -> Result<Option<Value>, Error> {
+            bus.write_all(&wire::get_property(unit, interface, name))?;
+            let (head, rest) = answer(&mut bus)?;
+            Ok(wire::variant(&head, &rest))
+        };
+        let mut found = Vec::new();
+        for file in files {
+            let value = match file {
+                LimitKind::MemoryMax => number("MemoryMax")?.as_ref().and_then(memory),
+                LimitKind::MemoryHigh => number("MemoryHigh")?.as_ref().and_then(memory),
+                LimitKind::MemoryMin => number("MemoryMin")?.as_ref().and_then(memory),
+                LimitKind::MemoryLow => number("MemoryLow")?.as_ref().and_then(memory),
+                LimitKind::SwapMax => number("MemorySwapMax")?.as_ref().and_then(memory),
+                LimitKind::PidsMax => number("TasksMax")?
+                    .as_ref()
+                    .and_then(as_number)
+                    .map(|count| LimitValue::Count((count != u64::MAX).then_some(count))),
+                LimitKind::CpuWeight => number("CPUWeight")?.as_ref().and_then(as_number).map(|weight| {
+                    LimitValue::Weight(if weight == u64::MAX { WEIGHT_DEFAULT } else { weight })
+                }),
+                LimitKind::CpusetCpus => number("AllowedCPUs")?.as_ref().and_then(cpus),
+                LimitKind::CpuMax => {
+                    let a_second = number("CPUQuotaPerSecUSec")?.as_ref().and_then(as_number);
+                    let period = number("CPUQuotaPeriodUSec")?.as_ref().and_then(as_number);
+                    a_second.map(|a_second| cpu(a_second, period))
+                }
+            };
+            found.extend(value.map(|value| (*file, value)));
+        }
+        Ok(found)
+    };
+    read().map_err(SystemdError::Bus)
+}
+
+/// What systemd writes where nobody set a weight, and for the period where there is no quota.
+const WEIGHT_DEFAULT: u64 = 100;
+const PERIOD_DEFAULT: u64 = 100_000;
+const SECOND: u64 = 1_000_000;
+
+const fn as_number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => Some(*number),
+        Value::Bytes(_) => None,
+    }
+}
+
+fn memory(value: &Value) -> Option<LimitValue> {
+    let bytes = as_number(value)?;
+    let limit = if bytes == u64::MAX { Limit::Max } else { Limit::Bytes(Bytes::new(bytes).page_floor()) };
+    Some(LimitValue::Memory(limit))
+}
+
+fn cpu(a_second: u64, period: Option<u64>) -> LimitValue {
+    let period = period.filter(|period| *period != u64::MAX).unwrap_or(PERIOD_DEFAULT);
+    match a_second {
+        u64::MAX => LimitValue::Cpu { quota: None, period: Micros::new(PERIOD_DEFAULT) },
+        a_second => {
+            let quota = Micros::new(a_second.saturating_mul(period) / SECOND);
+            LimitValue::Cpu { quota: Some(quota), period: Micros::new(period) }
+        }
+    }
+}
+
+fn cpus(value: &Value) -> Option<LimitValue> {
+    let Value::Bytes(bytes) = value else { return None };
+    let mut all = [0; 16];
+    all.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(LimitValue::Cpus(u128::from_le_bytes(all)))
+}
+
+/// The interface of a kind of units that have limits.
+fn interface(kind: &str) -> Option<&'static str> {
+    match kind {
+        "scope" => Some("org.freedesktop.systemd1.Scope"),
+        "slice" => Some("org.freedesktop.systemd1.Slice"),
+        "service" => Some("org.freedesktop.systemd1.Service"),
+        _ => None,
+    }
+}
+
 fn call(unit: &str, properties: &[(&str, Value)], lasting: Lasting) -> Result<Answer, Error> {
+    let mut bus = connect()?;
+    bus.write_all(&wire::set_unit_properties(unit, properties, lasting))?;
+    let (head, rest) = answer(&mut bus)?;
+    Ok(wire::answer(&head, &rest))
+}
+
+/// A connection that is ready for calls.
+fn connect() -> Result<UnixStream, Error> {
     let mut bus = UnixStream::connect(SOCKET)?;
     bus.set_read_timeout(Some(TIME_OUT))?;
     bus.set_write_timeout(Some(TIME_OUT))?;
@@ -146,7 +240,11 @@ fn call(unit: &str, properties: &[(&str, Value)], lasting: Lasting) -> Result<An
         return Err(Error::from(ErrorKind::PermissionDenied));
     }
     bus.write_all(b"BEGIN\r\n")?;
-    bus.write_all(&wire::set_unit_properties(unit, properties, lasting))?;
+    Ok(bus)
+}
+
+/// The next message that answers a call.
+fn answer(bus: &mut UnixStream) -> Result<([u8; HEAD], Vec<u8>), Error> {
     for _ in 0..MESSAGES_MAX {
         let mut head = [0; HEAD];
         bus.read_exact(&mut head)?;
@@ -155,7 +253,7 @@ fn call(unit: &str, properties: &[(&str, Value)], lasting: Lasting) -> Result<An
         bus.read_exact(&mut rest)?;
         match wire::answer(&head, &rest) {
             Answer::Other => {}
-            answer @ (Answer::Done | Answer::Refused { .. }) => return Ok(answer),
+            Answer::Done | Answer::Refused { .. } => return Ok((head, rest)),
         }
     }
     Err(Error::from(ErrorKind::TimedOut))
@@ -202,5 +300,20 @@ mod tests {
         ] {
             assert_eq!(of(file, text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn what_nobody_set_is_what_systemd_writes() {
+        let none = u64::MAX;
+        let raw = |value| crate::drift::raw(value).to_string();
+        assert_eq!(raw(memory(&Value::Number(none)).unwrap()), "max");
+        assert_eq!(raw(memory(&Value::Number(8193)).unwrap()), "8192");
+        assert_eq!(memory(&Value::Bytes(vec![])), None);
+        assert_eq!(raw(cpu(none, Some(200_000))), "max 100000");
+        assert_eq!(raw(cpu(250_000, None)), "25000 100000");
+        assert_eq!(raw(cpu(500_000, Some(50_000))), "25000 50000");
+        assert_eq!(raw(cpus(&Value::Bytes(vec![1, 2])).unwrap()), "0,9");
+        assert_eq!(raw(cpus(&Value::Bytes(vec![])).unwrap()), "");
+        assert_eq!(cpus(&Value::Bytes(vec![0; 17])), None);
     }
 }

@@ -1,4 +1,4 @@
-//! As much of D-Bus's wire format as one method call takes: little endian, signature `sba(sv)`. No I/O.
+//! As much of D-Bus's wire format as two method calls take: little endian, signatures `sba(sv)` and `ss`. No I/O.
 
 use super::Lasting;
 
@@ -89,17 +89,39 @@ pub(super) fn set_unit_properties(unit: &str, properties: &[(&str, Value)], last
             }
         }
     });
+    let to = ["/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "SetUnitProperties"];
+    call(to, "sba(sv)", &body)
+}
+
+/// The call that asks for a property of a unit.
+pub(super) fn get_property(unit: &str, interface: &str, name: &str) -> Vec<u8> {
+    let mut body = Message::default();
+    body.text(interface);
+    body.text(name);
+    let path = format!("/org/freedesktop/systemd1/unit/{}", label(unit));
+    call([&path, "org.freedesktop.DBus.Properties", "Get"], "ss", &body)
+}
+
+/// A name as part of an object's path: what is no letter or digit, and a digit in front, as its code.
+fn label(name: &str) -> String {
+    let each = name.bytes().enumerate().map(|(n, byte)| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
+        b'0'..=b'9' if n > 0 => char::from(byte).to_string(),
+        _ => format!("_{byte:02x}"),
+    });
+    each.collect()
+}
+
+/// A method call to an object, an interface and a method of it.
+fn call([object, interface, method]: [&str; 3], signature: &str, body: &Message) -> Vec<u8> {
     // Little endian, a method call, no flags, version 1; the serial number is 1.
     let mut message = Message(vec![b'l', 1, 0, 1]);
     message.length(body.0.len());
     message.number(1);
     message.structures(|message| {
-        for (code, kind, text) in [
-            (1, "o", "/org/freedesktop/systemd1"),
-            (2, "s", "org.freedesktop.systemd1.Manager"),
-            (3, "s", "SetUnitProperties"),
-            (6, "s", "org.freedesktop.systemd1"),
-        ] {
+        for (code, kind, text) in
+            [(1, "o", object), (2, "s", interface), (3, "s", method), (6, "s", "org.freedesktop.systemd1")]
+        {
             message.align(8);
             message.0.push(code);
             message.signature(kind);
@@ -108,10 +130,10 @@ pub(super) fn set_unit_properties(unit: &str, properties: &[(&str, Value)], last
         message.align(8);
         message.0.push(8);
         message.signature("g");
-        message.signature("sba(sv)");
+        message.signature(signature);
     });
     message.align(8);
-    message.0.extend(body.0);
+    message.0.extend(&body.0);
     message.0
 }
 
@@ -136,6 +158,31 @@ pub(super) fn answer(head: &[u8; HEAD], rest: &[u8]) -> Answer {
             Answer::Refused { name: name.unwrap_or_default(), text: text(body, 0).unwrap_or_default().0 }
         }
         _ => Answer::Other,
+    }
+}
+
+/// The value of a property in an answer; `None` where it is an error, or a value of another kind.
+pub(super) fn variant(head: &[u8; HEAD], rest: &[u8]) -> Option<Value> {
+    if head[1] != 2 {
+        return None;
+    }
+    let fields = usize::try_from(u32::from_le_bytes([head[12], head[13], head[14], head[15]])).ok()?;
+    let body = rest.get(fields.checked_next_multiple_of(8)?..)?;
+    let length = usize::from(*body.first()?);
+    let kind = body.get(1..1 + length)?;
+    // The signature ends with a zero.
+    let at = 2 + length;
+    match kind {
+        b"t" => {
+            let bytes = body.get(at.next_multiple_of(8)..)?.first_chunk()?;
+            Some(Value::Number(u64::from_le_bytes(*bytes)))
+        }
+        b"ay" => {
+            let at = at.next_multiple_of(4);
+            let length = usize::try_from(u32::from_le_bytes(*body.get(at..)?.first_chunk()?)).ok()?;
+            Some(Value::Bytes(body.get(at + 4..)?.get(..length)?.to_vec()))
+        }
+        _ => None,
     }
 }
 
@@ -222,10 +269,33 @@ mod tests {
         assert_eq!(answer(&[b'l', 4, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0], &[]), Answer::Other);
     }
 
+    #[test]
+    fn a_property_is_read() {
+        let head = [b'l', 2, 0, 1, 16, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0];
+        let mut rest = Message(vec![5, 1, b'u', 0, 1, 0, 0, 0]);
+        let mut body = Message::default();
+        body.signature("t");
+        body.align(8);
+        body.0.extend(4096_u64.to_le_bytes());
+        rest.0.extend(&body.0);
+        assert_eq!(variant(&head, &rest.0), Some(Value::Number(4096)));
+        rest.0.truncate(8);
+        body = Message::default();
+        body.signature("ay");
+        body.length(2);
+        body.0.extend([1, 2]);
+        rest.0.extend(&body.0);
+        assert_eq!(variant(&head, &rest.0), Some(Value::Bytes(vec![1, 2])));
+        rest.0.pop();
+        assert_eq!(variant(&head, &rest.0), None);
+        assert_eq!(label("cri-containerd-1a.scope"), "cri_2dcontainerd_2d1a_2escope");
+        assert_eq!(label("1"), "_31");
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_safe(head: [u8; HEAD], rest in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (rest_of(&head), answer(&head, &rest));
+            let _ = (rest_of(&head), answer(&head, &rest), variant(&head, &rest));
         }
     }
 }

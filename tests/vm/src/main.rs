@@ -4,7 +4,6 @@
 //! what the kernel's verifier counts in each program instead.
 
 mod actuate;
-mod agent;
 mod cgroup;
 mod cli;
 mod cri;
@@ -16,6 +15,7 @@ mod guest;
 mod oom;
 mod probe;
 mod process;
+mod resize;
 mod shrink;
 mod verifier;
 
@@ -32,12 +32,12 @@ fn main() {
     cases.extend(actuate::cases());
     cases.extend(cli::cases());
     cases.extend(cri::cases());
-    cases.extend(agent::cases());
     cases.extend(cgroup::cases());
     cases.extend(probe::cases());
     cases.extend(guard::cases());
     cases.extend(drift::cases());
     cases.extend(oom::cases());
+    cases.extend(resize::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());
     case::run(cases, case::Selection::asked());

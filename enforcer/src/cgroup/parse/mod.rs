@@ -11,7 +11,7 @@ mod pressure;
 pub use flat::{CgroupEvents, StatExtra, cgroup_events, cgroup_stat_descendants, memory_events, memory_stat};
 pub use limit::{limit, number};
 pub use meminfo::swap_free;
-pub use pressure::{pressure, pressure_avg10};
+pub use pressure::pressure;
 
 /// What is wrong with a file's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

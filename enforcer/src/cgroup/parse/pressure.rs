@@ -27,27 +27,6 @@ pub fn pressure(text: &[u8]) -> Result<Pressure, Malformed> {
     })
 }
 
-/// Parses the averages of the same file over ten seconds: of some and of all tasks, in hundredths of a per cent.
-pub fn pressure_avg10(text: &[u8]) -> Result<(u64, u64), Malformed> {
-    let of = |key: &'static str| {
-        let mut rows = text.split(|byte| *byte == b'\n');
-        let row = rows.find_map(|row| row.strip_prefix(key.as_bytes())).ok_or(Malformed::Missing { key })?;
-        let mut words = row.split(|byte| *byte == b' ');
-        let value =
-            words.find_map(|word| word.strip_prefix(b"avg10=")).ok_or(Malformed::NoValue { line: 1 })?;
-        hundredths(value).ok_or(Malformed::NotANumber { line: 1 })
-    };
-    Ok((of("some")?, of("full")?))
-}
-
-/// `12.34` as 1234, which is how the kernel prints them.
-fn hundredths(text: &[u8]) -> Option<u64> {
-    let point = text.iter().position(|byte| *byte == b'.')?;
-    let (whole, part) = (&text[..point], &text[point + 1..]);
-    let part = (part.len() == 2).then(|| decimal(part))??;
-    decimal(whole)?.checked_mul(100)?.checked_add(part)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,21 +43,10 @@ mod tests {
         assert_eq!(pressure(b"some total=1\nfull total=2"), Err(Malformed::CutOff { line: 2 }));
     }
 
-    #[test]
-    fn averages_are_read_to_the_hundredth() {
-        let text = b"some avg10=12.05 avg60=0.00 avg300=0.00 total=1\nfull avg10=0.40 avg60=0.00 avg300=0.00 total=5\n";
-        assert_eq!(pressure_avg10(text), Ok((1205, 40)));
-        for bad in
-            ["some avg10=1\nfull avg10=0.40\n", "some avg10=.5\nfull avg10=0.40\n", "some avg10=0.10\n"]
-        {
-            assert!(pressure_avg10(bad.as_bytes()).is_err(), "{bad}");
-        }
-    }
-
     proptest! {
         #[test]
         fn any_bytes_parse_or_fail_without_a_panic(text in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (pressure(&text), pressure_avg10(&text));
+            let _ = pressure(&text);
         }
     }
 }

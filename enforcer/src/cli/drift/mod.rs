@@ -2,6 +2,7 @@
 
 mod line;
 mod run;
+mod turns;
 
 use crate::cli::options::Json;
 use crate::drift::{Expected, parse_expected};

@@ -1,12 +1,13 @@
 //! Watches until it is told to stop.
 
-use super::{Options, line};
+use super::{
+    Options, line,
+    turns::{Place, Turns},
+};
 use crate::cgroup::{Cgroup, Mount};
 use crate::cli::{Exit, Failure, failure, json, output, screen::Screen, stop::end_at_once};
 use crate::clock::nanos;
-use crate::drift::{
-    About, Drift, Expected, MendError, Outcome, Place, Turns, Watch, accepted, mend, parse, who,
-};
+use crate::drift::{About, Drift, Expected, MendError, Outcome, Watch, accepted, mend, parse, who};
 use crate::node::Need as NodeNeed;
 use crate::probe::{Event, Kind, LimitKind, LimitValue, LimitWrite, Need, Probe, ProbeError, ProbeOptions};
 use enforcer_gate::CgroupId;

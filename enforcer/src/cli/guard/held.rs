@@ -1,10 +1,33 @@
-//! After a refused write of systemd's: what it holds now.
+//! After a refused write of systemd's: has systemd hold what is in force.
 
-use crate::cgroup::shown as path;
+use crate::cgroup::{Cgroup, Mount, shown as path};
 use crate::cli::{failure::chain, json};
-use crate::drift::{raw, shown};
-use crate::guard::Kept;
+use crate::drift::{MendError, keep, raw, shown};
+use crate::guard::Verdict;
+use crate::probe::{Judged, LimitKind, LimitValue};
+use enforcer_gate::CgroupId;
 use serde::Serialize;
+use std::collections::BTreeMap;
+use tokio::task::JoinSet;
+
+/// The host's first process, which systemd is where it is at all.
+const INIT: u32 = 1;
+
+type Place = (CgroupId, LimitKind);
+
+/// What systemd is being told. Beside the guard's beat: systemd may not answer for seconds.
+#[derive(Default)]
+pub(super) struct Keeper {
+    asked: JoinSet<Kept>,
+    /// Where systemd is being told, and whether it was refused once more meanwhile.
+    again: BTreeMap<Place, bool>,
+}
+
+struct Kept {
+    place: Place,
+    cgroup: String,
+    done: Result<Option<LimitValue>, MendError>,
+}
 
 #[derive(Serialize)]
 struct Fields<'a> {
@@ -19,9 +42,46 @@ struct Fields<'a> {
     why: Option<String>,
 }
 
+impl Keeper {
+    /// Looks whether systemd was refused.
+    pub(super) fn after(&mut self, judged: &Judged, mount: &Mount) {
+        let Some(cgroup) = judged.cgroup else { return };
+        if judged.verdict == Verdict::Denied && judged.writer.tgid == INIT {
+            self.tell(mount, (cgroup, judged.file));
+        }
+    }
+
+    fn tell(&mut self, mount: &Mount, place: Place) {
+        if let Some(again) = self.again.get_mut(&place) {
+            *again = true;
+            return;
+        }
+        // Gone meanwhile, with its unit.
+        let Ok(Some(found)) = mount.path_of(place.0) else { return };
+        self.again.insert(place, false);
+        let cgroup = path(&found);
+        self.asked.spawn_blocking(move || {
+            let done = Cgroup::open(&found).map_err(MendError::from).and_then(|found| keep(&found, place.1));
+            Kept { place, cgroup, done }
+        });
+    }
+
+    /// Waits for an answer: what to say of it. `None` where nothing is asked any more.
+    pub(super) async fn next(&mut self, mount: &Mount, as_json: bool) -> Option<String> {
+        loop {
+            // A task that panicked has no answer.
+            let Ok(kept) = self.asked.join_next().await? else { continue };
+            if self.again.remove(&kept.place) == Some(true) {
+                self.tell(mount, kept.place);
+            } else if let Some(line) = line(&kept, as_json) {
+                return Some(line);
+            }
+        }
+    }
+}
+
 /// `None` where systemd has no such unit.
-pub(super) fn line(Kept { id, file, cgroup, done }: &Kept, as_json: bool) -> Option<String> {
-    let cgroup = &path(cgroup);
+fn line(Kept { place: (id, file), cgroup, done }: &Kept, as_json: bool) -> Option<String> {
     let (value, why) = match done {
         Ok(None) => return None,
         Ok(Some(value)) => (Some(*value), None),
@@ -45,14 +105,12 @@ pub(super) fn line(Kept { id, file, cgroup, done }: &Kept, as_json: bool) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drift::{MendError, parse};
-    use crate::probe::LimitKind;
-    use enforcer_gate::CgroupId;
+    use crate::drift::parse;
 
     #[test]
     fn what_systemd_holds_is_told() {
-        let (id, file) = (CgroupId::new(7), LimitKind::MemoryMax);
-        let kept = |done| Kept { id, file, cgroup: "/c/a.scope".into(), done };
+        let place = (CgroupId::new(7), LimitKind::MemoryMax);
+        let kept = |done| Kept { place, cgroup: "/c/a.scope".into(), done };
         let value = parse(LimitKind::MemoryMax, "128Mi");
         assert_eq!(line(&kept(Ok(None)), false), None);
         assert_eq!(

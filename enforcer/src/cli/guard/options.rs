@@ -2,12 +2,15 @@
 
 use crate::cli::options::{self, Json};
 use crate::guard::log::STORE_DEFAULT;
-use crate::guard::{Cover, FILES, GuardMode, MARGIN_MIN, unseen};
+use crate::guard::{Cover, FILES, GuardMode};
 use crate::probe::LimitKind;
 use crate::quantity::parse_bytes;
 use clap::{Args, Subcommand};
-use enforcer_gate::Bytes;
+use enforcer_gate::{Bytes, PAGE_SIZE};
 use std::path::PathBuf;
+
+/// The least margin by itself.
+const MARGIN_MIN: Bytes = Bytes::from_mib(1);
 
 /// Has the kernel refuse a memory limit that a cgroup can't survive, whoever writes it
 ///
@@ -76,7 +79,9 @@ pub(super) struct Keep {
 impl Stand {
     /// How a cgroup that was named is guarded: itself, and what is below it.
     pub(super) fn cover(&self, own: bool, below: bool) -> Cover {
-        let margin = self.margin.unwrap_or_else(|| MARGIN_MIN.max(unseen(&options::node_policy())));
+        let policy = options::node_policy();
+        let batch = u64::from(policy.charge_batch_pages) * u64::from(policy.cpus) * PAGE_SIZE;
+        let margin = self.margin.unwrap_or(MARGIN_MIN.max(Bytes::new(batch)));
         Cover { mode: self.mode, files: self.files.clone(), margin, own, below }
     }
 }

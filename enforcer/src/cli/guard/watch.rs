@@ -1,6 +1,6 @@
 //! The loop: tells and keeps what the guard says, and keeps the guard alive.
 
-use super::held;
+use super::held::Keeper;
 use super::line::line;
 use super::options::Stand;
 use super::posts::{Post, standing, to_look_at};
@@ -8,7 +8,7 @@ use super::report;
 use crate::cgroup::{Cgroup, Mount};
 use crate::cli::{failure, output, screen::Screen};
 use crate::guard::log::{Log, Stored, tell};
-use crate::guard::{Guard, GuardError, GuardOptions, Keeper, Reason};
+use crate::guard::{Guard, GuardError, GuardOptions, Reason};
 use crate::probe::Judged;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -82,9 +82,7 @@ impl Watch<'_> {
                         break Err(GuardError::Blind { what: "a cgroup's counters can't be read".into() });
                     }
                 }
-                Some(kept) = keeper.next(self.mount) => {
-                    self.screen.show(held::line(&kept, as_json).unwrap_or_default());
-                }
+                Some(told) = keeper.next(self.mount, as_json) => self.screen.show(told),
                 _ = beat.tick() => {
                     guard.beat()?;
                     guard.sweep()?;
@@ -110,8 +108,8 @@ impl Watch<'_> {
             self.last.push_str(&line);
             keeper.after(&judged, self.mount);
         }
-        while let Some(kept) = keeper.next(self.mount).await {
-            self.last.extend(held::line(&kept, as_json));
+        while let Some(told) = keeper.next(self.mount, as_json).await {
+            self.last.push_str(&told);
         }
         self.dropped = guard.dropped()?;
         self.last.push_str(&report::dropped(self.dropped, as_json));

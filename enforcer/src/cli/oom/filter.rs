@@ -72,7 +72,6 @@ mod tests {
             gone: false,
             pod: Some("prod/web-0".into()),
             container: None,
-            image: None,
         }
     }
 

@@ -2,10 +2,9 @@
 
 use crate::{
     cli::options::{self, Cri, Json, StateDirectory},
-    config::Gate,
     resize::Via,
 };
-use enforcer_gate::{Bytes, Micros, Policy};
+use enforcer_gate::{Bytes, Micros, Policy, StallBudget};
 use std::path::PathBuf;
 
 /// Lowers memory.max of one cgroup or container, or refuses with the safe minimum
@@ -80,15 +79,19 @@ pub(in crate::cli) struct Thresholds {
 impl Thresholds {
     /// The thresholds, on top of this node's; those that have an option are the option's.
     pub(in crate::cli) fn policy(&self, node: &Policy) -> Policy {
-        let gate = Gate {
-            observe: self.observe,
-            window: self.window,
-            watch: self.watch,
-            budget: self.budget,
-            headroom: self.headroom,
+        Policy {
+            trial_window: self.window,
+            observe_window: self.observe,
+            watch_window: self.watch,
+            headroom_min: self.headroom,
             allow_pressure_killer: self.allow_pressure_killer,
-        };
-        gate.policy(node)
+            stall: StallBudget {
+                full_per_second: node.stall.full_per_second.min(self.budget),
+                full_total: self.budget,
+                some_total: self.budget.scaled(2, 1),
+            },
+            ..node.clone()
+        }
     }
 }
 

@@ -216,7 +216,6 @@ fn label(stored: &mut Stored) {
     if let Stored::Verdict(record) = stored
         && let Some(place) = &record.place
     {
-        let labels = labels(place);
-        (record.pod, record.container) = (labels.pod, labels.container);
+        (record.pod, record.container) = labels(place);
     }
 }

@@ -2,7 +2,6 @@
 
 use enforcer::cri::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata};
 use prost::Message;
-use std::collections::BTreeMap;
 
 /// `NamespaceMode`: the node's own.
 pub(crate) const NODE: i32 = 2;
@@ -42,10 +41,6 @@ pub(crate) struct PodSandboxConfig {
     pub(crate) metadata: Option<PodSandboxMetadata>,
     #[prost(message, optional, tag = "4")]
     pub(crate) dns_config: Option<Dns>,
-    #[prost(btree_map = "string, string", tag = "6")]
-    pub(crate) labels: BTreeMap<String, String>,
-    #[prost(btree_map = "string, string", tag = "7")]
-    pub(crate) annotations: BTreeMap<String, String>,
     #[prost(message, optional, tag = "8")]
     pub(crate) linux: Option<LinuxSandbox>,
 }

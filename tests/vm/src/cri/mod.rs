@@ -32,7 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-fn block_on(test: impl Future<Output = ()>) {
+pub(crate) fn block_on(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(test);
 }

@@ -8,6 +8,7 @@ use super::message::{
 use crate::debian::{output, run};
 use enforcer::cri::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata};
 use enforcer::cri::{Client, CriError};
+use enforcer_vm_tests::workload::PROGRAM;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -31,8 +32,6 @@ pub(crate) struct Containerd {
     folder: tempfile::TempDir,
     child: Child,
     pods: Vec<(String, PodSandboxConfig)>,
-    /// Pods that were ever run.
-    made: usize,
 }
 
 impl Containerd {
@@ -57,7 +56,7 @@ impl Containerd {
         );
         fs::write(folder.path().join("config.toml"), config).expect("write the configuration");
         let child = launch(folder.path());
-        let containerd = Self { folder, child, pods: Vec::new(), made: 0 };
+        let containerd = Self { folder, child, pods: Vec::new() };
         containerd.ready().await;
         containerd.import();
         containerd
@@ -80,13 +79,14 @@ impl Containerd {
         Client::connect(Path::new(SOCKET), LONG).await.expect("containerd takes connections")
     }
 
-    /// An image of one layer, which is one program.
+    /// An image of one layer: busybox and the workload.
     fn import(&self) {
         let folder = self.folder.path().join("image");
         let programs = folder.join("layer/bin");
         fs::create_dir_all(&programs).expect("make a root");
-        for program in ["busybox", "enforcer-workload"] {
-            fs::copy(Path::new("/bin").join(program), programs.join(program)).expect("copy it");
+        for program in ["/bin/busybox", PROGRAM] {
+            let name = Path::new(program).file_name().expect("a name");
+            fs::copy(program, programs.join(name)).expect("copy a program");
         }
         let at = |name: &str| folder.join(name).display().to_string();
         run("tar", ["-C", &at("layer"), "-cf", &at("layer.tar"), "."]);
@@ -108,21 +108,7 @@ impl Containerd {
 
     /// A pod in the node's own network, which needs no plug-in.
     pub(crate) async fn run_pod(&mut self, name: &str, handler: &str) -> String {
-        self.run_pod_with(name, handler, &[], &[]).await
-    }
-
-    /// The same with labels and annotations.
-    pub(crate) async fn run_pod_with(
-        &mut self,
-        name: &str,
-        handler: &str,
-        labels: &[(&str, &str)],
-        annotations: &[(&str, &str)],
-    ) -> String {
-        let marks = |marks: &[(&str, &str)]| {
-            marks.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-        };
-        let uid = format!("00000000-0000-4000-8000-{:012}", self.made);
+        let uid = format!("00000000-0000-4000-8000-{:012}", self.pods.len());
         let slice = format!("kubepods-burstable-pod{}.slice", uid.replace('-', "_"));
         let config = PodSandboxConfig {
             metadata: Some(PodSandboxMetadata {
@@ -132,8 +118,6 @@ impl Containerd {
                 attempt: 0,
             }),
             dns_config: Some(Dns { servers: vec!["127.0.0.1".into()] }),
-            labels: marks(labels),
-            annotations: marks(annotations),
             linux: Some(LinuxSandbox {
                 cgroup_parent: format!("/kubepods.slice/kubepods-burstable.slice/{slice}"),
                 security_context: Some(SandboxSecurity {
@@ -152,28 +136,27 @@ impl Containerd {
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
             }
         };
-        self.made += 1;
         self.pods.push((answer.pod_sandbox_id.clone(), config));
         answer.pod_sandbox_id
     }
 
     /// A container that sleeps, in the pod that was run last.
     pub(crate) async fn run_container(&self, name: &str, resources: LinuxContainerResources) -> String {
-        self.run_program(name, resources, &["/bin/busybox", "sleep", "100000"]).await
+        self.run_job(name, &["/bin/busybox", "sleep", "100000"], resources).await
     }
 
-    /// A container that runs a program of the image's, in the pod that was run last.
-    pub(crate) async fn run_program(
+    /// A container with this command, in the pod that was run last.
+    pub(crate) async fn run_job(
         &self,
         name: &str,
-        resources: LinuxContainerResources,
         command: &[&str],
+        resources: LinuxContainerResources,
     ) -> String {
         let (sandbox, sandbox_config) = self.pods.last().expect("a pod").clone();
         let config = ContainerConfig {
             metadata: Some(ContainerMetadata { name: name.into(), attempt: 0 }),
             image: Some(ImageSpec { image: IMAGE.into(), ..ImageSpec::default() }),
-            command: command.iter().map(ToString::to_string).collect(),
+            command: command.iter().copied().map(String::from).collect(),
             linux: Some(LinuxContainer {
                 resources: Some(resources),
                 security_context: Some(ContainerSecurity {
@@ -212,11 +195,6 @@ impl Containerd {
     pub(crate) async fn restart(&mut self) {
         self.child = launch(self.folder.path());
         self.ready().await;
-    }
-
-    /// The pod with this sandbox is gone already.
-    pub(crate) fn forget(&mut self, sandbox: &str) {
-        self.pods.retain(|(of, _)| of != sandbox);
     }
 
     /// Ends all pods; what is left is ended with the guest.
