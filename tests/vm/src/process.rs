@@ -95,3 +95,14 @@ impl Other {
         assert_eq!(poll(&mut fds, PollTimeout::from(60_000_u16)), Ok(1), "process {} does not end", self.pid);
     }
 }
+
+/// The one child that a process has.
+pub(crate) fn child_of(parent: u32) -> u32 {
+    let parent = format!("\nPPid:\t{parent}\n");
+    let pids = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_it = |pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| text.contains(&parent))
+    };
+    pids.find(is_it).expect("it has a child")
+}

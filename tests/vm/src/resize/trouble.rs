@@ -4,13 +4,14 @@ use super::rig::{HANDLERS, Home, books, ended, enforcer, known, listen, number, 
 use crate::cri::block_on;
 use crate::cri::rig::{Containerd, MIB, SOCKET};
 use crate::debian::{kills, output, read};
+use crate::process::{Other, child_of};
 use enforcer::actuate::StateDir;
 use enforcer::cgroup::Mount;
 use enforcer::cri::Client;
 use enforcer::probe::{LimitKind, Probe, ProbeOptions};
 use enforcer::resize::{Actor, Ended, Gate, Via};
 use enforcer::shrink::{Bus, Cancel, NoObserver, WATCHES};
-use enforcer_gate::{Bytes, Micros, Policy, Reason, Verdict};
+use enforcer_gate::{Bytes, Micros, Policy, Reason, StallBudget, Verdict};
 use nix::sys::signal::Signal;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,16 +19,14 @@ use std::time::Duration;
 
 const TO: i64 = 48;
 
-/// Begins a shrink and waits until its limit is in force, which the gate then watches; or until it has let go of it.
-async fn shrinking(home: &Home, folder: &Path, let_go: bool, deadline: &str) -> std::process::Child {
+/// Begins a shrink and waits until its limit is in force, which the gate then watches.
+async fn shrinking(home: &Home, folder: &Path, spans: &[&str]) -> (std::process::Child, Probe) {
     let mut probe = listen();
-    let child = spawn(&["shrink", &home.target, "--to=48Mi", "--watch=3s", deadline], folder);
-    until(&mut probe, &home.scope, LimitKind::MemoryMax, "enforcer", |asked| asked == (TO * MIB).to_string())
-        .await;
-    if let_go {
-        until(&mut probe, &home.scope, LimitKind::MemoryHigh, "enforcer", |asked| asked == "max").await;
-    }
-    child
+    let words = ["shrink", &home.target, "--to=48Mi"];
+    let child = spawn(&[&words, spans].concat(), folder);
+    let ours = (TO * MIB).to_string();
+    until(&mut probe, &home.scope, LimitKind::MemoryMax, "enforcer", |asked| asked == ours).await;
+    (child, probe)
 }
 
 fn is_at(home: &Home, mib: i64) {
@@ -43,7 +42,7 @@ pub(super) fn stopped_before() {
         let folder = tempfile::tempdir_in("/run").expect("a folder");
         for handler in HANDLERS {
             let home = start(&mut containerd, handler, 16).await;
-            let child = shrinking(&home, folder.path(), false, "--deadline=5s").await;
+            let (child, _) = shrinking(&home, folder.path(), &["--watch=3s", "--deadline=5s"]).await;
             containerd.signal(Signal::SIGSTOP);
             let answer = ended(child);
             answer.assert(1);
@@ -113,7 +112,7 @@ pub(super) fn killed_amid() {
             assert_eq!(answer.report["told"], "not answered");
             assert!(answer.error.contains("connection broke"), "{}", answer.error);
             assert!(answer.error.contains("the gate's limit stays"), "{}", answer.error);
-            is_at(&home, TO);
+            assert_eq!(number(&home.scope, "memory.max"), TO * MIB);
             containerd.restart().await;
             agree_again(&containerd, &home, folder.path()).await;
         }
@@ -134,7 +133,7 @@ pub(super) fn gone() {
         let folder = tempfile::tempdir_in("/run").expect("a folder");
         for handler in HANDLERS {
             let home = start(&mut containerd, handler, 16).await;
-            let child = shrinking(&home, folder.path(), false, "--deadline=60s").await;
+            let (child, _) = shrinking(&home, folder.path(), &["--watch=60s"]).await;
             containerd.tell("RemoveContainer", &home.id).await;
             let answer = ended(child);
             assert!([1, 2].contains(&answer.code), "{}: {}", answer.code, answer.report);
@@ -165,18 +164,14 @@ pub(super) fn enforcer_killed() {
         let folder = tempfile::tempdir_in("/run").expect("a folder");
         for handler in HANDLERS {
             let home = start(&mut containerd, handler, 16).await;
-            let mut probe = listen();
-            let mut child = spawn(&["shrink", &home.target, "--to=48Mi", "--watch=3s"], folder.path());
-            let ours = (TO * MIB).to_string();
-            until(&mut probe, &home.scope, LimitKind::MemoryMax, "enforcer", |asked| asked == ours).await;
+            let (mut child, mut probe) = shrinking(&home, folder.path(), &["--watch=3s"]).await;
             containerd.signal(Signal::SIGSTOP);
+            // The last that the gate does.
             until(&mut probe, &home.scope, LimitKind::MemoryHigh, "enforcer", |asked| asked == "max").await;
+            let restorer = Other::new(child_of(child.id()));
             child.kill().expect("it runs");
             child.wait().expect("it ends");
-            let found = (64 * MIB).to_string();
-            if number(&home.scope, "memory.max") != 64 * MIB {
-                until(&mut probe, &home.scope, LimitKind::MemoryMax, "", |asked| asked == found).await;
-            }
+            restorer.wait();
             containerd.signal(Signal::SIGCONT);
             assert_settled(folder.path());
             is_at(&home, 64);
@@ -200,6 +195,11 @@ pub(super) fn cancelled() {
         let policy = Policy {
             observe_window: Micros::from_millis(500),
             trial_window: Micros::from_secs(60),
+            stall: StallBudget {
+                full_per_second: Micros::from_secs(1),
+                full_total: Micros::from_secs(3),
+                some_total: Micros::from_secs(6),
+            },
             ..Policy::default()
         };
         let cancel = Cancel::new();
