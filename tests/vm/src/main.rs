@@ -16,7 +16,6 @@ mod guest;
 mod oom;
 mod probe;
 mod process;
-mod resize;
 mod shrink;
 mod verifier;
 
@@ -34,7 +33,6 @@ fn main() {
     cases.extend(cli::cases());
     cases.extend(cri::cases());
     cases.extend(agent::cases());
-    cases.extend(resize::cases());
     cases.extend(cgroup::cases());
     cases.extend(probe::cases());
     cases.extend(guard::cases());
