@@ -96,6 +96,25 @@ impl ActuateError {
         Self::StateDir { path: path.into(), call, source: source.into() }
     }
 
+    /// Whether the disk of the state directory, or the user's share of it, is full.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::StateDir { source, .. } => {
+                matches!(source.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+            }
+            Self::Cgroup(_)
+            | Self::InProgress { .. }
+            | Self::Unsettled { .. }
+            | Self::TooManyJournals { .. }
+            | Self::Locked { .. }
+            | Self::PathTooLong { .. }
+            | Self::Restorer { .. }
+            | Self::NoSafeWrite { .. }
+            | Self::System { .. }
+            | Self::NotRestored { .. } => false,
+        }
+    }
+
     pub(crate) fn system(what: &'static str, source: impl Into<io::Error>) -> Self {
         Self::System { what, source: source.into() }
     }

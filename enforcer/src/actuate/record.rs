@@ -71,7 +71,7 @@ pub(super) enum Record {
 pub(super) enum HeaderError {
     #[error("not a journal of this program")]
     Foreign,
-    #[error("written by another version ({0}) of this program")]
+    #[error("it has the format {0} of another version of enforcer, this one reads {VERSION}")]
     Version(u32),
     #[error("the header is damaged")]
     Damaged,
@@ -100,11 +100,12 @@ impl Header {
         if !bytes.starts_with(&MAGIC) {
             return Err(HeaderError::Foreign);
         }
-        let bytes = bytes.get(..HEADER_BYTES).ok_or(HeaderError::Damaged)?;
-        let version = u32_at(bytes, 8);
+        // Magic and version stay where they are, whatever else another version has.
+        let version = bytes.get(8..12).map(|version| u32_at(version, 0)).ok_or(HeaderError::Damaged)?;
         if version != VERSION {
             return Err(HeaderError::Version(version));
         }
+        let bytes = bytes.get(..HEADER_BYTES).ok_or(HeaderError::Damaged)?;
         let crc = u32_at(bytes, CRC_AT);
         let length = usize::from(u16::from_le_bytes([bytes[40], bytes[41]]));
         if crc != header_crc(bytes) || length > PATH_BYTES_MAX {

@@ -6,7 +6,7 @@ use super::{
     lease::Lease,
     limit_fd::LimitFd,
     overlap::overlap,
-    record::{Header, Record, records},
+    record::{Header, HeaderError, Record, records},
     settle::{Ours, Settled, settle},
     state_dir::{JOURNAL_COUNT_MAX, JournalFile, boot_id},
 };
@@ -49,6 +49,11 @@ pub enum RecoveredRun {
         why: String,
         /// Where it is now.
         moved_to: PathBuf,
+    },
+    /// Another version of enforcer wrote the journal, in a format that this one does not know: left alone, whoever holds it.
+    OtherVersion {
+        /// Why it can't be read here.
+        why: String,
     },
     /// Something failed; the journal stays for another try.
     Failed(String),
@@ -144,8 +149,14 @@ fn settle_file(
             Some(Recovered { journal, cgroup, id, pid, result })
         }
         Ok(_) => None,
+        // It may live, and only its own version knows what it lowered.
+        Err(why @ HeaderError::Version(_)) => {
+            Some(unknown(&journal, RecoveredRun::OtherVersion { why: why.to_string() }))
+        }
         // A living owner wrote it whole before it got its name, so nobody lives who could mend it.
-        Err(why) => Some(unknown(&journal, move_aside(&journal, &why.to_string()))),
+        Err(why @ (HeaderError::Foreign | HeaderError::Damaged)) => {
+            Some(unknown(&journal, move_aside(&journal, &why.to_string())))
+        }
     }
 }
 
@@ -274,6 +285,9 @@ impl Recovered {
             RecoveredRun::OtherBoot => "from before the last boot: closed".into(),
             RecoveredRun::Gone => "the cgroup is gone: closed".into(),
             RecoveredRun::Unreadable { why, moved_to } => format!("{why}: moved to {}", shown(moved_to)),
+            RecoveredRun::OtherVersion { why } => format!(
+                "{why}: settle it with enforcer recover of that version; after a reboot the file can be removed"
+            ),
             RecoveredRun::Failed(why) => why.clone(),
             RecoveredRun::Files(files) => {
                 let each: Vec<_> = files.iter().map(RecoveredFile::describe).collect();
@@ -287,7 +301,7 @@ impl Recovered {
     /// Whether somebody has to look again.
     pub fn is_open(&self) -> bool {
         match &self.result {
-            RecoveredRun::Failed(_) => true,
+            RecoveredRun::Failed(_) | RecoveredRun::OtherVersion { .. } => true,
             RecoveredRun::Files(files) => {
                 files.iter().any(|file| matches!(file.result, RecoveredValue::Failed { .. }))
             }

@@ -4,16 +4,16 @@ use super::{
     Agent,
     guards::{Guards, Told},
     reader::Read,
-    recorder::Recorder,
+    recorder::{self, Recorder},
     runtime::News,
     sentinel::Mended,
     shrinks::Ended,
+    state::Opened,
 };
 use crate::{
     admin::Question,
     clock::nanos,
     guard::GuardError,
-    oom::Stored,
     probe::{self, Probe, ProbeError},
     shrink::BusRequest,
 };
@@ -31,8 +31,10 @@ pub(super) enum Event {
     Runtime(News),
     /// A container was read.
     Read(Box<Read>),
-    /// An OOM was recorded; nothing where the recorder's thread has ended, which it should not.
-    Recorded(Option<Stored>),
+    /// The recorder has something to say; nothing where its thread has ended, which it should not.
+    Recorded(Option<recorder::Told>),
+    /// The journals' folder was opened and settled, or could not be.
+    State(Opened),
     /// The guard has something to say.
     Guard(Result<Told, GuardError>),
     /// A limit was put back, or not.
@@ -66,6 +68,7 @@ impl Agent {
             guards,
             sentinel,
             shrinks,
+            state,
             questions,
             scrapes,
             beat,
@@ -82,7 +85,8 @@ impl Agent {
             told = guard(guards.as_mut()) => Event::Guard(told),
             Some(question) = questions.recv() => Event::Question(question),
             Some(reply) = scrapes.recv() => Event::Scrape(reply),
-            stored = recorded(recorder.as_mut()) => Event::Recorded(stored),
+            told = recorded(recorder.as_mut()) => Event::Recorded(told),
+            Some(opened) = state.next() => Event::State(opened),
             Some(mended) = sentinel.mended() => Event::Mended(mended),
             news = runtime.next() => Event::Runtime(news),
             Some(read) = reader.next() => Event::Read(Box::new(read)),
@@ -106,7 +110,7 @@ async fn guard(guards: Option<&mut Guards>) -> Result<Told, GuardError> {
     }
 }
 
-async fn recorded(recorder: Option<&mut Recorder>) -> Option<Stored> {
+async fn recorded(recorder: Option<&mut Recorder>) -> Option<recorder::Told> {
     match recorder {
         Some(recorder) => recorder.next().await,
         None => pending().await,

@@ -31,7 +31,7 @@ pub(super) enum Told {
 pub(super) struct Guards {
     guard: Guard,
     mount: Arc<Mount>,
-    log: Option<Log>,
+    log: Log,
     keeper: Keeper,
     rule: Rule,
     covered: BTreeSet<CgroupId>,
@@ -39,14 +39,13 @@ pub(super) struct Guards {
 
 impl Guards {
     /// Loads it. It guards nothing yet.
-    pub(super) fn load(mount: Arc<Mount>, log: Option<Log>, rule: Rule) -> Result<Self, GuardError> {
+    pub(super) fn load(mount: Arc<Mount>, log: Log, rule: Rule) -> Result<Self, GuardError> {
         let mut guard = Guard::load(GuardOptions::default())?;
         guard.beat()?;
         let mut guards =
             Self { guard, mount, log, keeper: Keeper::default(), rule, covered: BTreeSet::new() };
-        if let Some(log) = &mut guards.log {
-            log.begin(Standing { mode: rule.mode.name().into(), margin: rule.margin, ..Standing::default() });
-        }
+        let mode = rule.mode.name().into();
+        guards.log.begin(Standing { mode, margin: rule.margin, ..Standing::default() });
         Ok(guards)
     }
 
@@ -83,13 +82,8 @@ impl Guards {
         self.guard.beat()?;
         self.guard.sweep()?;
         let dropped = self.guard.dropped()?;
-        Ok(match &mut self.log {
-            Some(log) => {
-                log.beat(dropped);
-                log.news()
-            }
-            None => Vec::new(),
-        })
+        self.log.beat(dropped);
+        Ok(self.log.news())
     }
 
     /// Verdicts that had no room in the kernel's buffer.
@@ -108,9 +102,7 @@ impl Guards {
             judged = self.guard.next() => {
                 let judged = judged?;
                 let record = tell(&judged, &self.mount);
-                if let Some(log) = &mut self.log {
-                    log.keep(Stored::Verdict(Box::new(record.clone())));
-                }
+                self.log.keep(Stored::Verdict(Box::new(record.clone())));
                 self.keeper.after(&judged, &self.mount);
                 Ok(Told::Judged(Box::new(record), judged))
             }
@@ -123,6 +115,6 @@ impl Guards {
         // It ends with its process anyhow.
         let _ = self.guard.disarm();
         let dropped = self.dropped();
-        self.log.take().map_or(0, |log| log.end(why, dropped))
+        self.log.end(why, dropped)
     }
 }

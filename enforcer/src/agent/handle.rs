@@ -36,8 +36,8 @@ impl Agent {
                 }
                 Event::Runtime(news) => self.runtime_news(news),
                 Event::Read(read) => self.read(*read),
-                Event::Recorded(Some(stored)) => self.recorded(&stored),
-                Event::Recorded(None) => self.recorder_failed(),
+                Event::Recorded(told) => self.recorder_told(told),
+                Event::State(opened) => self.opened(opened),
                 Event::Guard(told) => self.guard_told(told),
                 Event::Mended(mended) => self.mended(mended),
                 Event::Ended(ended) => self.shrink_ended(&ended),
@@ -55,8 +55,8 @@ impl Agent {
                 Event::Reload => drop(self.reload()),
                 Event::Stop => break None,
             }
-            // Who asked for a pause is answered once nothing is in flight any more.
-            if self.shrinks.len() == 0 && !self.sentinel.is_mending() {
+            // Who asked for a pause is answered once nothing is changed any more, whatever a disk still has to do.
+            if self.shrinks.are_still() && !self.sentinel.is_mending() {
                 for reply in waiting.drain(..) {
                     drop(reply.send(Reply::Done(self.done())));
                 }
@@ -100,12 +100,14 @@ impl Agent {
         self.shrinks.cancel();
         if !std::mem::replace(&mut self.paused, true) {
             self.happened("", HappeningKind::Agent, "paused: every brake is lifted, nothing is changed");
+            self.cover();
         }
     }
 
     pub(super) fn resume(&mut self) {
         if std::mem::replace(&mut self.paused, false) {
             self.happened("", HappeningKind::Agent, "resumed");
+            self.cover();
         }
     }
 
@@ -167,7 +169,7 @@ impl Agent {
         }
     }
 
-    fn recorded(&mut self, stored: &Stored) {
+    pub(super) fn recorded(&mut self, stored: &Stored) {
         match stored {
             Stored::Oom(record) => {
                 self.metrics.oom(record);
@@ -289,9 +291,9 @@ impl Agent {
                     Event::Question((_, reply)) => drop(reply),
                     Event::Scrape(reply) => drop(reply),
                     Event::Beat => self.guard_beat(),
-                    Event::Recorded(Some(stored)) => self.recorded(&stored),
-                    Event::Recorded(None) => self.recorder_failed(),
+                    Event::Recorded(told) => self.recorder_told(told),
                     Event::Kernel(Err(_))
+                    | Event::State(_)
                     | Event::Runtime(_)
                     | Event::Read(_)
                     | Event::Guard(_)

@@ -18,6 +18,7 @@ mod runtime;
 mod sentinel;
 mod shrinks;
 mod start;
+mod state;
 mod steward;
 mod tell;
 mod turns;
@@ -26,7 +27,6 @@ mod view;
 pub use start::StartError;
 
 use crate::{
-    actuate::StateDir,
     admin::{Question, model::Happening},
     cgroup::Mount,
     config::Config,
@@ -44,6 +44,7 @@ use recorder::Recorder;
 use runtime::Runtime;
 use sentinel::Sentinel;
 use shrinks::Shrinks;
+use state::State;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use steward::Steward;
 use tokio::{
@@ -91,7 +92,7 @@ pub struct Agent {
     beat: Interval,
     /// Beats since the start.
     beats: u64,
-    state: StateDir,
+    state: State,
     signals: Signals,
     /// What listens on sockets; it ends when told.
     servers: JoinSet<()>,

@@ -3,20 +3,24 @@
 use super::{
     Agent,
     guards::{Guards, Rule},
-    recorder::Recorder,
+    recorder::{Recorder, Told},
+    state::Opened,
 };
 use crate::{
-    actuate::recover,
     admin::model::{HappeningKind, PartState},
     chain::chain,
-    guard::{GuardMode, log::Log, unseen},
+    guard::{
+        GuardMode,
+        log::{Log, News},
+        unseen,
+    },
     health::PartName,
     oom::{Follower, Labeller, NEEDS},
     probe::{LimitKind, Need, Probe, ProbeOptions},
     shrink::WATCHES,
     store::{Bounds, Keeper},
 };
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 /// Beats from a failure to the next try.
 const TRY_AGAIN: u64 = 30;
@@ -38,14 +42,30 @@ impl Agent {
         }
     }
 
-    /// Settles what an earlier agent, or a killed shrink, left; paused or not, for it only lifts brakes.
-    pub(super) async fn recover(&mut self) {
-        let state = self.state.clone();
-        // A cgroup's file may keep whoever writes it waiting.
-        let settled = tokio::task::spawn_blocking(move || recover(&state)).await.unwrap_or_default();
-        for run in settled {
-            self.happened("", HappeningKind::Agent, &format!("an earlier run: {}", run.describe()));
+    /// The journals' folder was opened and settled, or could not be.
+    pub(super) fn opened(&mut self, opened: Opened) {
+        let is_news = self.gate_part();
+        match opened {
+            Ok(settled) => {
+                for run in settled {
+                    let text = format!("an earlier run: {}", run.describe());
+                    self.happened("", HappeningKind::Agent, &text);
+                }
+            }
+            Err(error) if is_news => {
+                self.happened("", HappeningKind::Agent, &format!("nothing is lowered: {error}"));
+            }
+            Err(_) => {}
         }
+    }
+
+    /// Limits are lowered with the kernel programs and the journals. Whether that is news.
+    pub(super) fn gate_part(&self) -> bool {
+        let (state, why) = match &self.probe {
+            Some(_) => self.state.part(),
+            None => (PartState::Failed, "there are no kernel programs, and nothing is lowered unseen".into()),
+        };
+        self.part(PartName::Gate, state, &why)
     }
 
     /// Loads the kernel programs and begins what goes by them.
@@ -74,6 +94,7 @@ impl Agent {
         if self.probe.is_none() {
             self.begin_kernel();
         }
+        self.state.begin();
         if self.recorder.is_none() {
             self.begin_recorder();
         }
@@ -99,14 +120,13 @@ impl Agent {
         if self.part(PartName::Kernel, state, &why) && !why.is_empty() {
             self.happened("", HappeningKind::Agent, &format!("kernel programs: {why}"));
         }
-        let (drift, gate) = match state {
-            PartState::Failed => (PartState::Failed, PartState::Failed),
-            PartState::Ready | PartState::Degraded | PartState::Starting | PartState::Off => {
-                (PartState::Ready, PartState::Ready)
-            }
+        let drift = match state {
+            _ if !self.config.drift.watch => PartState::Off,
+            PartState::Failed => PartState::Failed,
+            PartState::Ready | PartState::Degraded | PartState::Starting | PartState::Off => PartState::Ready,
         };
-        self.part(PartName::Drift, if self.config.drift.watch { drift } else { PartState::Off }, &why);
-        self.part(PartName::Gate, gate, &why);
+        self.part(PartName::Drift, drift, &why);
+        self.gate_part();
     }
 
     fn begin_recorder(&mut self) {
@@ -114,32 +134,48 @@ impl Agent {
         let oom = &self.config.oom;
         let names = self.runtime.names();
         let labeller: Labeller = Box::new(move |place| names.of(place));
-        let begun = Keeper::open(&oom.store, Bounds::within(oom.store_max.get()))
-            .map_err(|error| chain(&error))
-            .and_then(|keeper| {
-                Follower::begin(keeper, Arc::clone(&self.mount), probe.hooks(), oom.writes, labeller)
-                    .map_err(|error| chain(&error))
-            })
-            .and_then(|(follower, _)| {
-                Recorder::start(follower).map_err(|error: io::Error| error.to_string())
-            });
+        let (store, bounds, writes) = (oom.store.clone(), Bounds::within(oom.store_max.get()), oom.writes);
+        let (mount, hooks) = (Arc::clone(&self.mount), probe.hooks().to_vec());
+        let begun = Recorder::start(move || {
+            let keeper = Keeper::open(&store, bounds).map_err(|error| chain(&error))?;
+            let begun = Follower::begin(keeper, mount, &hooks, writes, labeller);
+            begun.map(|(follower, _)| follower).map_err(|error| chain(&error))
+        });
         match begun {
-            Ok(recorder) => {
-                self.recorder = Some(recorder);
+            Ok(recorder) => self.recorder = Some(recorder),
+            Err(error) => self.recorder_failed(&error.to_string()),
+        }
+    }
+
+    /// What the recorder says of itself.
+    pub(super) fn recorder_told(&mut self, told: Option<Told>) {
+        match told.unwrap_or_else(|| Told::Failed("its thread has ended".into())) {
+            Told::Begun => {
                 self.part(PartName::Recorder, PartState::Ready, "");
             }
-            Err(why) => {
-                if self.part(PartName::Recorder, PartState::Failed, &why) {
-                    self.happened("", HappeningKind::Agent, &format!("OOM kills are not recorded: {why}"));
+            Told::Failed(why) => {
+                self.recorder = None;
+                self.recorder_failed(&why);
+            }
+            Told::Record(stored) => self.recorded(&stored),
+            Told::Trouble(Some(why)) => {
+                if self.part(PartName::Recorder, PartState::Degraded, &why) {
+                    self.happened(
+                        "",
+                        HappeningKind::Agent,
+                        &format!("OOM kills are told and not kept: {why}"),
+                    );
+                }
+            }
+            Told::Trouble(None) => {
+                if self.part(PartName::Recorder, PartState::Ready, "") {
+                    self.happened("", HappeningKind::Agent, "OOM kills are kept again");
                 }
             }
         }
     }
 
-    /// Its thread has ended; another one is begun later.
-    pub(super) fn recorder_failed(&mut self) {
-        self.recorder = None;
-        let why = "its thread has ended";
+    fn recorder_failed(&mut self, why: &str) {
         if self.part(PartName::Recorder, PartState::Failed, why) {
             self.happened("", HappeningKind::Agent, &format!("OOM kills are not recorded: {why}"));
         }
@@ -151,27 +187,29 @@ impl Agent {
         if guard.mode == GuardMode::Off {
             return;
         }
-        let rule = self.guard_rule();
-        let log = Log::open(&guard.store, Bounds::within(guard.store_max.get()));
-        let (log, not_kept) = match log {
-            Ok(log) => (Some(log), String::new()),
-            Err(error) => (None, format!("its verdicts are not kept: {}", chain(&error))),
-        };
-        match Guards::load(Arc::clone(&self.mount), log, rule) {
+        let log = Log::opening(&guard.store, Bounds::within(guard.store_max.get()));
+        let begun = log.map_err(|error| chain(&error)).and_then(|log| {
+            Guards::load(Arc::clone(&self.mount), log, self.guard_rule()).map_err(|error| chain(&error))
+        });
+        match begun {
             Ok(guards) => {
                 self.guards = Some(guards);
-                let state = if not_kept.is_empty() { PartState::Ready } else { PartState::Degraded };
-                self.part(PartName::Guard, state, &not_kept);
+                self.part(PartName::Guard, PartState::Ready, "");
                 self.cover();
             }
-            Err(error) => self.guard_failed(&chain(&error)),
+            Err(why) => self.guard_failed(&why),
         }
     }
 
-    /// How pods are guarded: no margin is smaller than what the CPUs can charge unseen.
+    /// How pods are guarded: no margin is smaller than what the CPUs can charge unseen. A pause lifts every brake, and a
+    /// refusal is a brake on others: then it only tells.
     fn guard_rule(&self) -> Rule {
         let guard = &self.config.guard;
-        Rule { mode: guard.mode, margin: guard.margin.max(unseen(&self.policy)) }
+        let mode = match guard.mode {
+            GuardMode::Enforce if self.paused => GuardMode::Audit,
+            mode @ (GuardMode::Off | GuardMode::Audit | GuardMode::Enforce) => mode,
+        };
+        Rule { mode, margin: guard.margin.max(unseen(&self.policy)) }
     }
 
     /// It is not wanted any more.
@@ -198,8 +236,19 @@ impl Agent {
             Ok(news) => {
                 for news in news {
                     let text = match news {
-                        crate::guard::log::News::Failing(why) => format!("verdicts are not kept: {why}"),
-                        crate::guard::log::News::Lost(lost) => {
+                        News::Failing(why) => {
+                            self.part(
+                                PartName::Guard,
+                                PartState::Degraded,
+                                &format!("its verdicts are not kept: {why}"),
+                            );
+                            format!("verdicts are not kept: {why}")
+                        }
+                        News::Keeping => {
+                            self.part(PartName::Guard, PartState::Ready, "");
+                            "verdicts are kept again".into()
+                        }
+                        News::Lost(lost) => {
                             format!("{} verdicts were lost, {} not kept", lost.dropped, lost.unstored)
                         }
                     };

@@ -22,6 +22,19 @@ const TOLD: usize = 1024;
 /// How long the end waits for a disk that hangs.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// What it has to say.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// Its store is open, and it records.
+    Begun,
+    /// It could not begin, and has ended.
+    Failed(String),
+    /// A record; it is in the store, if the store takes records.
+    Record(Box<Stored>),
+    /// The store takes no records, and why; or it takes them again.
+    Trouble(Option<String>),
+}
+
 enum Job {
     Take(Box<Event>),
     Settle(BTreeMap<Kind, u64>),
@@ -31,7 +44,7 @@ enum Job {
 #[derive(Debug)]
 pub(super) struct Recorder {
     jobs: Option<SyncSender<Job>>,
-    told: mpsc::Receiver<Stored>,
+    told: mpsc::Receiver<Told>,
     ended: Receiver<()>,
     thread: Option<JoinHandle<()>>,
     /// Events that found no room, by kind.
@@ -41,12 +54,21 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn start(follower: Follower) -> io::Result<Self> {
+    /// Begins on its own thread, for that waits for the disk as well. What happens meanwhile is kept for it.
+    pub(super) fn start(
+        begin: impl FnOnce() -> Result<Follower, String> + Send + 'static,
+    ) -> io::Result<Self> {
         let (jobs, to_do) = sync_channel(QUEUE);
         let (tell, told) = mpsc::channel(TOLD);
         let (end, ended) = sync_channel(1);
         let thread = std::thread::Builder::new().name("recorder".into()).spawn(move || {
-            work(follower, &to_do, &tell);
+            match begin() {
+                Ok(follower) => {
+                    let _ = tell.blocking_send(Told::Begun);
+                    work(follower, &to_do, &tell);
+                }
+                Err(why) => drop(tell.blocking_send(Told::Failed(why))),
+            }
             // Nobody waits where the agent has gone.
             let _ = end.send(());
         })?;
@@ -90,8 +112,8 @@ impl Recorder {
         self.unqueued.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// The next record. Cancel safe.
-    pub(super) async fn next(&mut self) -> Option<Stored> {
+    /// What it has to say next. Cancel safe.
+    pub(super) async fn next(&mut self) -> Option<Told> {
         self.told.recv().await
     }
 
@@ -107,9 +129,10 @@ impl Recorder {
     }
 }
 
-fn work(mut follower: Follower, jobs: &Receiver<Job>, tell: &mpsc::Sender<Stored>) {
+fn work(mut follower: Follower, jobs: &Receiver<Job>, tell: &mpsc::Sender<Told>) {
     // What is not told is in the store.
-    let mut each = |stored: &Stored| drop(tell.try_send(stored.clone()));
+    let mut each = |stored: &Stored| drop(tell.try_send(Told::Record(Box::new(stored.clone()))));
+    let mut troubled = None;
     let mut dropped = BTreeMap::new();
     loop {
         let job = match follower.due_ns() {
@@ -131,6 +154,13 @@ fn work(mut follower: Follower, jobs: &Receiver<Job>, tell: &mpsc::Sender<Stored
                 follower.settle(named, &mut each);
             }
             None => break,
+        }
+        if follower.trouble() != troubled.as_deref() {
+            let trouble = follower.trouble().map(str::to_owned);
+            // Where it is not told now it is with the next one.
+            if tell.try_send(Told::Trouble(trouble.clone())).is_ok() {
+                troubled = trouble;
+            }
         }
     }
     follower.end(&mut each);

@@ -34,7 +34,7 @@ struct InFlight {
     to: Bytes,
     since: Instant,
     by: &'static str,
-    state: Rc<Cell<State>>,
+    seen: Rc<Seen>,
     cancel: Cancel,
 }
 
@@ -79,12 +79,12 @@ impl Shrinks {
         if self.flights.len() >= FLIGHTS_MAX || self.is_busy(&ask.sandbox) {
             return false;
         }
-        let (state, cancel, since) = (Rc::new(Cell::new(State::Idle)), Cancel::new(), now());
-        let future = work(Given { cancel: cancel.clone(), observer: Follow(Rc::clone(&state)) });
+        let (seen, cancel, since) = (Rc::new(Seen::default()), Cancel::new(), now());
+        let future = work(Given { cancel: cancel.clone(), observer: Follow(Rc::clone(&seen)) });
         let Ask { id, target, sandbox, from, to, by } = ask;
         self.flights.insert(
             id.clone(),
-            InFlight { target: target.clone(), sandbox, from, to, since, by, state, cancel },
+            InFlight { target: target.clone(), sandbox, from, to, since, by, seen, cancel },
         );
         self.tasks.spawn_local(async move {
             let result = future.await;
@@ -100,6 +100,11 @@ impl Shrinks {
 
     pub(super) fn len(&self) -> usize {
         self.flights.len()
+    }
+
+    /// Whether none changes anything any more: of those that are left all files are as they stay.
+    pub(super) fn are_still(&self) -> bool {
+        self.flights.values().all(|flight| flight.seen.is_still.get())
     }
 
     /// The next one that ends; `None` where none is in flight. Cancel safe.
@@ -131,7 +136,7 @@ impl Shrinks {
             target: flight.target.clone(),
             to: flight.to,
             from: flight.from,
-            state: name(flight.state.get()).into(),
+            state: name(flight.seen.state.get()).into(),
             since: at.since(flight.since),
             by: flight.by.into(),
         };
@@ -152,8 +157,21 @@ const fn name(state: State) -> &'static str {
     }
 }
 
+/// What is known of one.
+#[derive(Debug)]
+struct Seen {
+    state: Cell<State>,
+    is_still: Cell<bool>,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { state: Cell::new(State::Idle), is_still: Cell::new(false) }
+    }
+}
+
 /// Knows the gate's state.
-pub(super) struct Follow(Rc<Cell<State>>);
+pub(super) struct Follow(Rc<Seen>);
 
 impl Observer for Follow {
     fn signal(&mut self, _now: Instant, _signal: &Signal) {}
@@ -163,7 +181,12 @@ impl Observer for Follow {
     fn command(&mut self, _now: Instant, _command: &Command) {}
     fn timeout(&mut self, _now: Instant) {}
     fn progress(&mut self, _now: Instant, progress: &Progress) {
-        self.0.set(progress.state);
+        self.0.state.set(progress.state);
+        self.0.is_still.set(false);
+    }
+    fn still(&mut self) {
+        self.0.state.set(State::Ended);
+        self.0.is_still.set(true);
     }
 }
 
@@ -188,20 +211,32 @@ mod tests {
         local
             .run_until(async {
                 let mut shrinks = Shrinks::default();
-                let wait = |given: Given| async move {
-                    given.cancel.cancelled().await;
-                    Err("cancelled".to_owned())
+                let (end, is_over) = tokio::sync::watch::channel(false);
+                let wait = |mut given: Given| {
+                    let mut is_over = is_over.clone();
+                    async move {
+                        given.cancel.cancelled().await;
+                        given.observer.still();
+                        is_over.wait_for(|is_over| *is_over).await.expect("is told");
+                        Err("cancelled".to_owned())
+                    }
                 };
                 assert!(shrinks.start(ask("1", "p"), wait) && !shrinks.start(ask("2", "p"), wait));
                 assert!(shrinks.start(ask("3", "q"), wait));
                 assert_eq!((shrinks.len(), shrinks.list().len()), (2, 2));
                 assert!(shrinks.is_busy("p") && !shrinks.is_busy("r"));
+                assert!(!shrinks.are_still());
                 shrinks.cancel();
+                while !shrinks.are_still() {
+                    tokio::task::yield_now().await;
+                }
+                assert_eq!(shrinks.len(), 2, "a disk hangs");
+                end.send_replace(true);
                 for _ in 0..2 {
                     assert_eq!(shrinks.ended().await.expect("ends").result, Err("cancelled".into()));
                 }
                 assert!(shrinks.ended().await.is_none());
-                assert_eq!(shrinks.len(), 0);
+                assert!(shrinks.len() == 0 && shrinks.are_still());
             })
             .await;
     }

@@ -2,10 +2,10 @@
 
 use super::{
     Agent, BEAT, Signals, Source, Tell, book::Book, reader::Reader, recent::Recent, runtime::Runtime,
-    sentinel::Sentinel, shrinks::Shrinks, steward::Steward,
+    sentinel::Sentinel, shrinks::Shrinks, state::State, steward::Steward,
 };
 use crate::{
-    actuate::{ActuateError, StateDir},
+    actuate::ActuateError,
     admin::{self, ListenError, Listener},
     cgroup::{CgroupError, Mount},
     config::Config,
@@ -22,9 +22,11 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, timeout},
 };
 
+/// How long the start waits for the disk of the journals. What takes longer is waited for beside all else.
+const OPENING: Duration = Duration::from_secs(5);
 /// Questions that may wait for the loop.
 const QUESTIONS: usize = 32;
 
@@ -72,7 +74,12 @@ impl Agent {
     pub async fn start(config: Config, source: Source, tell: Tell) -> Result<Self, StartError> {
         let admin = Listener::bind(&config.agent.admin_socket)?;
         let mount = Arc::new(Mount::discover()?);
-        let state = StateDir::open(&config.agent.state_dir)?;
+        let mut state = State::open(&config.agent.state_dir);
+        let opened = timeout(OPENING, state.next()).await.ok().flatten();
+        let opened = match opened {
+            Some(Err(error)) if !error.is_full() => return Err(error.into()),
+            other => other,
+        };
         let stop = |kind| signal(kind).map_err(StartError::io("listen to signals"));
         let signals = Signals {
             interrupt: stop(SignalKind::interrupt())?,
@@ -144,8 +151,10 @@ impl Agent {
             config,
         };
         agent.protect();
-        agent.recover().await;
         agent.load();
+        if let Some(opened) = opened {
+            agent.opened(opened);
+        }
         Ok(agent)
     }
 }

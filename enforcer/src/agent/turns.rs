@@ -27,9 +27,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 impl Agent {
     /// Begins the changes whose turn it is.
     pub(super) fn policy_turn(&mut self) {
-        // Nothing is lowered unseen, nor while the runtime could not be told of it.
+        // Nothing is lowered unseen, without a journal, or while the runtime could not be told of it.
         let is_asked = self.health.states().get(&PartName::Inventory) == Some(&PartState::Ready);
-        if self.probe.is_none() || !is_asked {
+        if self.probe.is_none() || self.state.settled().is_none() || !is_asked {
             return;
         }
         let asks = self.steward.turn(&mut self.book, &self.shrinks, &self.policy, now());
@@ -39,7 +39,10 @@ impl Agent {
     }
 
     fn start_shrink(&mut self, ask: Ask) {
-        let Some(socket) = self.runtime.socket().cloned() else { return };
+        let (Some(socket), Some(state_dir)) = (self.runtime.socket().cloned(), self.state.settled().cloned())
+        else {
+            return;
+        };
         let Some(entry) = self.book.get_mut(&ask.id) else { return };
         let with = With {
             pod: entry.pod.clone(),
@@ -50,7 +53,7 @@ impl Agent {
             mount: Arc::clone(&self.mount),
             bus: self.bus.clone(),
             policy: self.policy.clone(),
-            state_dir: self.state.clone(),
+            state_dir,
         };
         let work = move |given: Given| with.carry_out(given);
         let (target, text) = (ask.target.clone(), format!("{} -> {} begins", ask.from, ask.to));
@@ -155,7 +158,10 @@ impl With {
     /// One shrink through the gate and the runtime.
     async fn carry_out(self, mut given: Given) -> Result<Verdict, String> {
         let Self { pod, container, to, socket, deadline, mount, bus, policy, state_dir } = self;
-        let client = Client::connect(&socket, deadline).await.map_err(|error| error.to_string())?;
+        let client = tokio::select! {
+            client = Client::connect(&socket, deadline) => client.map_err(|error| error.to_string())?,
+            () = given.cancel.cancelled() => return Err("it was stopped before it began".into()),
+        };
         let (observer, cancel) = (&mut given.observer, Some(given.cancel));
         let gate = Gate { bus: &bus, policy, state_dir, observer, cancel };
         let done = Actor::new(client, mount).shrink(&container, &pod, to, Via::Cri, gate).await;

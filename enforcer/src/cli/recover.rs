@@ -77,6 +77,7 @@ fn fields(run: &Recovered) -> Run {
         RecoveredRun::OtherBoot => ("other_boot", String::new(), Vec::new()),
         RecoveredRun::Gone => ("gone", String::new(), Vec::new()),
         RecoveredRun::Unreadable { why, .. } => ("unreadable", shown(why), Vec::new()),
+        RecoveredRun::OtherVersion { why } => ("other_version", shown(why), Vec::new()),
         RecoveredRun::Failed(why) => ("failed", shown(why), Vec::new()),
         RecoveredRun::Files(files) => ("files", String::new(), files.iter().map(file).collect()),
     };

@@ -96,6 +96,11 @@ impl Follower {
         Ok((follower, began))
     }
 
+    /// Why the last record is not in the store; `None` where it is.
+    pub fn trouble(&self) -> Option<&str> {
+        self.keeper.trouble()
+    }
+
     /// When there is something to do without a further event (`CLOCK_MONOTONIC`).
     pub fn due_ns(&self) -> Option<u64> {
         self.assembler.due_ns()

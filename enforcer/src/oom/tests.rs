@@ -9,6 +9,7 @@ use crate::{
     store::{Payload as _, Record},
 };
 use enforcer_gate::{Bytes, CgroupId, Limit, Micros};
+use std::collections::BTreeMap;
 use tell::{Clock, Seen};
 use writes::Writes;
 
@@ -358,4 +359,53 @@ fn the_record_has_the_documented_shape() {
     assert_eq!(oom["victims"][0]["pid"], 10);
     assert_eq!(oom["victims"][0]["comm"], "java");
     assert_eq!(oom["cgroups"][0]["place"]["role"], "pods");
+}
+
+/// Every field has something in it.
+fn whole() -> OomRecord {
+    let mut record = tell(
+        &finished(&[OomKill { group: Some(CONTAINER), ..kill(1, 0, 10, POD, 175) }], Some(end(1, 2))),
+        &seen(1, mib(1536), mib(175)),
+        &no_writes(),
+    );
+    record.stat = Some(StatThen {
+        from: StatFrom::File,
+        after_us: Micros::new(5),
+        terms: BTreeMap::from([("anon".into(), Bytes::from_mib(170))]),
+    });
+    record.reclaim =
+        Some(ReclaimBefore { count: 3, took_us: Micros::new(900), reclaimed: Bytes::from_mib(2) });
+    record.writes = vec![WriteBefore {
+        cgroup: POD,
+        file: "memory.max".into(),
+        writer: TaskName { tid: 78, pid: 77, comm: "runc".into(), cgroup: Some(CgroupId::new(2)) },
+        ours: Some(false),
+        asked: "175M\\n".into(),
+        old: Limit::Max,
+        new: Some(mib(175)),
+        errno: None,
+        during: false,
+        before_us: Micros::new(1_000),
+    }];
+    let named = record.cgroups.iter_mut().find(|cgroup| cgroup.id == CONTAINER).expect("the container");
+    named.age_us = Some(Micros::new(60_000_000));
+    named.pod = Some("prod/web-0".into());
+    named.container = Some("app".into());
+    named.image = Some("docker.io/library/app:1".into());
+    record
+}
+
+#[test]
+fn a_store_of_format_1_is_read_as_it_was_written() {
+    let began = Began {
+        wall_us: 7,
+        boot_id: "b".into(),
+        kernel: "6.12".into(),
+        lost: vec!["oom_end: no such hook".into()],
+    };
+    let lost = Lost { wall_us: 8, dropped: BTreeMap::from([("oom_kill".into(), 2)]), unstored: 1 };
+    crate::store::fixture::check_kept(
+        "oom-1.seg",
+        &[Stored::Began(began), Stored::Oom(Box::new(whole())), Stored::Lost(lost)],
+    );
 }

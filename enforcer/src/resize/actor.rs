@@ -92,7 +92,8 @@ impl Actor {
         via: Via,
         gate: Option<Gate<'_>>,
     ) -> Result<Outcome, ResizeError> {
-        let look = self.look(of).await?;
+        let cancel = gate.as_ref().and_then(|gate| gate.cancel.as_ref());
+        let look = unless_stopped(cancel, self.look(of)).await.ok_or(ResizeError::Stopped)??;
         let plan = plan(ask, &look, via)?;
         self.carry_out(of, &plan, gate).await
     }
@@ -145,7 +146,8 @@ impl Actor {
                 break;
             }
         }
-        self.read_back(of, plan, &mut outcome).await;
+        let cancel = gate.as_ref().and_then(|gate| gate.cancel.as_ref());
+        self.read_back(of, plan, &mut outcome, cancel).await;
         Ok(outcome)
     }
 
@@ -186,11 +188,13 @@ impl Actor {
     }
 
     /// Where the limits act. What can't be read is told and is no reason to lose what was done.
-    async fn read_back(&self, of: Of<'_>, plan: &Plan, outcome: &mut Outcome) {
+    async fn read_back(&self, of: Of<'_>, plan: &Plan, outcome: &mut Outcome, cancel: Option<&Cancel>) {
         let sent = plan.update().map_or(0, |sent| sent.memory_limit_in_bytes);
         let is_told = outcome.told.is_none() || outcome.told.as_ref().is_some_and(Told::is_taken);
         let is_whole = outcome.certificate.as_ref().is_none_or(|found| found.verdict == Verdict::Committed);
-        match self.look(of).await {
+        // A runtime that hangs must not keep who wants it to stop.
+        let look = unless_stopped(cancel, self.look(of)).await;
+        match look.unwrap_or(Err(ResizeError::Stopped)) {
             Ok(after) => {
                 if is_told && is_whole {
                     outcome.mismatches = mismatches(&plan.wanted, &after, sent);
@@ -214,6 +218,17 @@ impl Actor {
         let home = of.container.home.as_ref().map_err(|why| ResizeError::NoHome(why.clone()))?;
         let force = crate::inventory::in_force(self.locator.mount(), home)?;
         look_at(&Cgroup::open_in(self.locator.mount(), &force.cgroup)?)
+    }
+}
+
+/// What comes of the work; `None` where it was to stop before.
+async fn unless_stopped<T>(cancel: Option<&Cancel>, work: impl Future<Output = T>) -> Option<T> {
+    match cancel {
+        Some(cancel) => tokio::select! {
+            done = work => Some(done),
+            () = cancel.cancelled() => None,
+        },
+        None => Some(work.await),
     }
 }
 

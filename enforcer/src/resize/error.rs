@@ -40,6 +40,9 @@ pub enum ResizeError {
     /// There is something to lower and no gate to do it.
     #[error("memory.max would go down without the gate, which is a defect of enforcer")]
     NoGate,
+    /// It was to stop before the runtime had answered; nothing was changed.
+    #[error("it was stopped before the runtime had said how the container is")]
+    Stopped,
     /// A thread could not be had.
     #[error("a thread of this process has ended early")]
     Thread,

@@ -62,6 +62,9 @@ pub trait Observer {
     fn timeout(&mut self, now: Instant);
     /// How it stands, after each of the above.
     fn progress(&mut self, now: Instant, progress: &Progress);
+    /// Every file is as it stays. What is left to end is the journal, for which a disk may have to be waited, and the
+    /// restorer. Not told where something failed.
+    fn still(&mut self) {}
 }
 
 /// Looks at nothing.
@@ -155,6 +158,8 @@ pub async fn run_confirmed(
         session = begin(&plan) => (session?, false),
         () = wakeups.stopped() => (None, true),
     };
+    // Whatever came first: from here on nothing is lowered.
+    let stopped = stopped || plan.cancel.as_ref().is_some_and(Cancel::is_cancelled);
     if let Some(session) = &session {
         wakeups.watch(session)?;
     }
@@ -188,6 +193,15 @@ pub async fn run_confirmed(
         None => None,
     };
     let kept = confirmed == Some(Confirmed::Keep);
+    let is_still = match drive.gate.certificate().map(|certificate| &certificate.verdict) {
+        Some(Verdict::Committed) => kept,
+        // The gate has put everything back already, however long the worker waits for a disk.
+        Some(Verdict::Feasible | Verdict::Refused(_) | Verdict::RolledBack(_)) => true,
+        Some(Verdict::Failed(_)) | None => false,
+    };
+    if is_still {
+        drive.observer.still();
+    }
     for text in end(drive.actuator, kept).await? {
         drive.observer.afterwards(&text);
     }

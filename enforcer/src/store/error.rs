@@ -23,6 +23,18 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
+    /// Another version of enforcer wrote to it, in a format that this one does not know. Nothing was changed.
+    #[error(
+        "{}: it has the format {version} of another version of enforcer: read and write it with that one, move the folder \
+         away, or name another",
+        shown(.path)
+    )]
+    Version {
+        /// The newest segment of it that was found.
+        path: PathBuf,
+        /// The format.
+        version: u16,
+    },
     /// The record is longer than any may be. Nothing was written.
     #[error("a record of {bytes} bytes is longer than {PAYLOAD_BYTES_MAX}")]
     TooLong {
@@ -50,7 +62,7 @@ impl StoreError {
                 source.kind(),
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
             ),
-            Self::Locked { .. } | Self::TooLong { .. } | Self::Bounds { .. } => false,
+            Self::Locked { .. } | Self::Version { .. } | Self::TooLong { .. } | Self::Bounds { .. } => false,
         }
     }
 

@@ -1,6 +1,9 @@
 //! The files of a store: names, listing, opening.
 
-use super::{StoreError, header::HEADER_BYTES, header::Header};
+use super::{
+    StoreError,
+    header::{HEAD_BYTES_MAX, HeadError, Header},
+};
 use std::{
     fs::{File, OpenOptions},
     io::Read as _,
@@ -85,15 +88,15 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
 }
 
 /// The head of an opened segment whose name says that it is `segment`; `Ok(Err)` says what is wrong with it.
-pub(super) fn header(file: &File, path: &Path, segment: u64) -> Result<Result<Header, String>, StoreError> {
-    let mut bytes = Vec::with_capacity(HEADER_BYTES);
-    file.take(HEADER_BYTES as u64).read_to_end(&mut bytes).map_err(StoreError::io(path, "read"))?;
+pub(super) fn header(
+    file: &File,
+    path: &Path,
+    segment: u64,
+) -> Result<Result<Header, HeadError>, StoreError> {
+    let mut bytes = Vec::with_capacity(HEAD_BYTES_MAX);
+    file.take(HEAD_BYTES_MAX as u64).read_to_end(&mut bytes).map_err(StoreError::io(path, "read"))?;
     Ok(Header::decode(&bytes).and_then(|header| {
-        if header.segment == segment {
-            Ok(header)
-        } else {
-            Err(format!("it is segment {} by its head", header.segment))
-        }
+        if header.segment == segment { Ok(header) } else { Err(HeadError::Elsewhere(header.segment)) }
     }))
 }
 

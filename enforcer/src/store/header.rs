@@ -2,7 +2,8 @@
 //!
 //! All numbers are little-endian: magic (8 bytes), version (2), bytes of this head (2), zero (4), number of
 //! the segment (8), number of its first record (8), when it was made (8, microseconds since 1970), CRC-32 of
-//! all that (4).
+//! all that (4). Every version has the magic, the version, the length and, at the end, the checksum: so that one that is not
+//! known is told from one that is damaged.
 
 /// What every segment begins with.
 const MAGIC: [u8; 8] = *b"enfstore";
@@ -10,6 +11,9 @@ const MAGIC: [u8; 8] = *b"enfstore";
 pub(super) const VERSION: u16 = 1;
 /// Bytes of the head.
 pub(super) const HEADER_BYTES: usize = 44;
+/// Most bytes of a head of any version that are looked at.
+pub(super) const HEAD_BYTES_MAX: usize = 4096;
+const CHECK_BYTES: usize = 4;
 
 /// The head of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +24,19 @@ pub(super) struct Header {
     pub(super) first: u64,
     /// When it was made: wall clock, microseconds since 1970.
     pub(super) made_us: u64,
+}
+
+/// What bytes are instead of a head that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum HeadError {
+    #[error("it does not begin as a segment does")]
+    Foreign,
+    #[error("its head is damaged")]
+    Damaged,
+    #[error("it has the format {0} of another version of enforcer, this one reads {VERSION}")]
+    Version(u16),
+    #[error("it is segment {0} by its head")]
+    Elsewhere(u64),
 }
 
 impl Header {
@@ -37,23 +54,36 @@ impl Header {
         bytes
     }
 
-    /// `Err` says what it is instead.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, String> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, HeadError> {
         if !bytes.starts_with(&MAGIC) {
-            return Err("it does not begin as a segment does".into());
+            return Err(HeadError::Foreign);
         }
-        if let Some(version) = number(bytes, 8, 2)
-            && version != u64::from(VERSION)
-        {
-            return Err(format!("it has the format {version}, this program reads {VERSION}"));
+        let short = |at| number(bytes, at, 2).and_then(|found| u16::try_from(found).ok());
+        let (version, length) = short(8).zip(short(10)).ok_or(HeadError::Damaged)?;
+        let checked = usize::from(length).checked_sub(CHECK_BYTES).ok_or(HeadError::Damaged)?;
+        let covered = bytes.get(..checked).ok_or(HeadError::Damaged)?;
+        if number(bytes, checked, CHECK_BYTES) != Some(u64::from(crc32fast::hash(covered))) {
+            return Err(HeadError::Damaged);
         }
-        let damaged = || "its head is damaged".to_owned();
-        let covered = bytes.get(..HEADER_BYTES - 4).ok_or_else(damaged)?;
-        if number(bytes, HEADER_BYTES - 4, 4) != Some(u64::from(crc32fast::hash(covered))) {
-            return Err(damaged());
+        if version != VERSION {
+            return Err(HeadError::Version(version));
         }
-        let field = |at| number(bytes, at, 8).ok_or_else(damaged);
+        if usize::from(length) != HEADER_BYTES {
+            return Err(HeadError::Damaged);
+        }
+        let field = |at| number(bytes, at, 8).ok_or(HeadError::Damaged);
         Ok(Self { segment: field(16)?, first: field(24)?, made_us: field(32)? })
+    }
+
+    /// The head of the next version, of a length of its own.
+    #[cfg(test)]
+    pub(super) fn of_the_next_version() -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend((VERSION + 1).to_le_bytes());
+        bytes.extend(64_u16.to_le_bytes());
+        bytes.resize(64 - CHECK_BYTES, 7);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
     }
 }
 
@@ -90,8 +120,13 @@ mod tests {
         for length in 0..bytes.len() {
             assert!(Header::decode(&bytes[..length]).is_err(), "{length} bytes");
         }
-        let mut later = bytes;
-        later[8] = 2;
-        assert!(Header::decode(&later).unwrap_err().contains("format 2"));
+    }
+
+    #[test]
+    fn another_version_is_told_from_damage() {
+        let mut later = Header::of_the_next_version();
+        assert_eq!(Header::decode(&later), Err(HeadError::Version(VERSION + 1)));
+        later[20] ^= 1;
+        assert_eq!(Header::decode(&later), Err(HeadError::Damaged));
     }
 }

@@ -20,13 +20,15 @@ pub struct Keeper {
     writer: Writer,
     unstored: u64,
     unsynced: bool,
+    /// Why the last record was not taken.
+    trouble: Option<String>,
 }
 
 impl Keeper {
     /// As [`Writer::open`].
     pub fn open(folder: &Path, bounds: Bounds) -> Result<Self, StoreError> {
         let writer = Writer::open(folder, bounds)?;
-        Ok(Self { folder: folder.into(), writer, unstored: 0, unsynced: false })
+        Ok(Self { folder: folder.into(), writer, unstored: 0, unsynced: false, trouble: None })
     }
 
     /// Appends a record, as [`Writer::append`]. That it could not be stored is counted.
@@ -41,6 +43,11 @@ impl Keeper {
     /// How many records could not be stored since that was last told.
     pub fn unstored(&self) -> u64 {
         self.unstored
+    }
+
+    /// Why the last record was not taken; `None` where it was.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
     }
 
     /// Appends a note of what was lost, made of [`Self::unstored`], which is told thereby. `None` where there is no
@@ -66,8 +73,9 @@ impl Keeper {
         let (kind, payload) = record
             .encode()
             .map_err(|error| StoreError::io(&self.folder, "encode a record for")(error.into()))?;
-        self.writer.append(kind, &payload)?;
-        self.unsynced = true;
-        Ok(())
+        let appended = self.writer.append(kind, &payload);
+        self.trouble = appended.as_ref().err().map(ToString::to_string);
+        self.unsynced |= appended.is_ok();
+        appended.map(drop)
     }
 }

@@ -22,4 +22,6 @@ pub use reader::{Fault, Faults, Reader};
 pub use writer::{Bounds, Writer};
 
 #[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
 mod tests;

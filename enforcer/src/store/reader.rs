@@ -175,7 +175,7 @@ impl Reader {
                         Some(Segment { number, first, path, file, offset, buffer: Vec::new(), at: 0 });
                     return Ok(());
                 }
-                Err(why) => why,
+                Err(why) => why.to_string(),
             },
             Err(error) => error.to_string(),
         };

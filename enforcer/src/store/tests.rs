@@ -1,5 +1,6 @@
 //! What may happen to a store's files, and what a reader then says.
 
+use super::header::{Header, VERSION};
 use super::*;
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -143,9 +144,7 @@ fn any_changed_bit_costs_at_most_what_it_is_in() {
 fn a_segment_of_another_format_or_a_stranger_is_passed_over_and_named() {
     let folder = filled(30, SMALL);
     let second = segments(folder.path())[1].clone();
-    let mut bytes = std::fs::read(&second).unwrap();
-    bytes[8] = 9;
-    std::fs::write(&second, bytes).unwrap();
+    std::fs::write(&second, Header::of_the_next_version()).unwrap();
     std::fs::write(folder.path().join("notes"), "mine").unwrap();
     nix::unistd::mkfifo(
         &files::segment_path(folder.path(), 99),
@@ -158,8 +157,28 @@ fn a_segment_of_another_format_or_a_stranger_is_passed_over_and_named() {
         panic!("{faults:?}")
     };
     assert_eq!(path, &second);
-    assert!(why.contains("format 9"), "{why}");
+    assert!(why.contains(&format!("format {}", VERSION + 1)), "{why}");
     assert!(other.contains("no plain file"), "{other}");
+}
+
+#[test]
+fn a_store_of_another_format_takes_nothing_and_stays_as_it_is() {
+    let folder = filled(30, SMALL);
+    let newer = files::segment_path(folder.path(), 77);
+    std::fs::write(&newer, Header::of_the_next_version()).unwrap();
+    let before = segments(folder.path());
+    let error = Writer::open(folder.path(), SMALL).unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Version { path, version } if *path == newer && *version == VERSION + 1)
+    );
+    assert!(error.to_string().contains("move the folder away, or name another"), "{error}");
+    assert_eq!(segments(folder.path()), before);
+    assert_eq!(read(folder.path()).0.len(), 30, "what is known can be read");
+    // One whose head is damaged is nobody's format.
+    let mut damaged = Header::of_the_next_version();
+    damaged[20] ^= 1;
+    std::fs::write(&newer, damaged).unwrap();
+    append(&mut Writer::open(folder.path(), SMALL).unwrap(), 1);
 }
 
 #[test]
@@ -335,8 +354,9 @@ fn what_is_not_taken_is_counted_until_it_is_told() {
     }
     assert!(keeper.note_lost(|_| Long(PAYLOAD_BYTES_MAX + 1)).is_none());
     assert_eq!(keeper.unstored(), 2, "it is not told yet");
+    assert!(keeper.trouble().is_some_and(|why| why.contains("longer than")), "{:?}", keeper.trouble());
     let note = keeper.note_lost(|unstored| Long(usize::try_from(unstored).unwrap()));
-    assert_eq!((note.map(|note| note.0), keeper.unstored()), (Some(2), 0));
+    assert_eq!((note.map(|note| note.0), keeper.unstored(), keeper.trouble()), (Some(2), 0, None));
     keeper.sync().unwrap();
     let mut reader = Reader::open(folder.path()).unwrap();
     for length in [1, 2] {

@@ -9,7 +9,7 @@ use super::{
     Kind, Reader, StoreError,
     files::{self, SEGMENT_COUNT_MAX},
     frame::{self, FRAME_BYTES_MAX},
-    header::{HEADER_BYTES, Header},
+    header::{HEADER_BYTES, HeadError, Header},
 };
 use crate::private_dir::private_dir;
 use nix::{
@@ -81,11 +81,13 @@ struct Open {
 }
 
 impl Writer {
-    /// Opens a store and makes it where it is missing. Fails with [`StoreError::Locked`] where it has a writer.
+    /// Opens a store and makes it where it is missing. Fails with [`StoreError::Locked`] where it has a writer, and with
+    /// [`StoreError::Version`] where there is a segment of another format: what its records are numbered is not known.
     pub fn open(folder: &Path, bounds: Bounds) -> Result<Self, StoreError> {
         bounds.check()?;
         private_dir(folder).map_err(|(call, source)| StoreError::io(folder, call)(source))?;
         let lock = lock(folder)?;
+        refuse_other_versions(folder)?;
         for path in files::list(folder)?.unfinished {
             std::fs::remove_file(&path).map_err(StoreError::io(path, "remove"))?;
         }
@@ -244,6 +246,18 @@ impl Writer {
         std::fs::remove_file(&path).map_err(StoreError::io(path, "remove"))?;
         Ok(true)
     }
+}
+
+fn refuse_other_versions(folder: &Path) -> Result<(), StoreError> {
+    for segment in files::list(folder)?.segments.into_iter().rev() {
+        let path = files::segment_path(folder, segment);
+        // What can't be opened or is no segment is the reader's to name.
+        let Ok(Some(file)) = files::open(&path) else { continue };
+        if let Err(HeadError::Version(version)) = files::header(&file, &path, segment)? {
+            return Err(StoreError::Version { path, version });
+        }
+    }
+    Ok(())
 }
 
 fn write_head(path: &Path, header: &Header) -> Result<File, StoreError> {

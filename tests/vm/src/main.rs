@@ -5,6 +5,7 @@
 
 mod actuate;
 mod agent;
+mod bpf;
 mod cgroup;
 mod cli;
 mod cri;
@@ -17,6 +18,7 @@ mod oom;
 mod probe;
 mod process;
 mod shrink;
+mod strain;
 mod verifier;
 
 use enforcer_vm_tests::case;

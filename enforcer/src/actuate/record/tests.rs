@@ -46,6 +46,26 @@ fn another_version_and_another_program_are_told_apart() {
     assert_eq!(Header::decode(b"enfjrnl\0"), Err(HeaderError::Damaged));
 }
 
+/// `enforcer/tests/formats/journal-1`: what is written today, byte by byte.
+#[test]
+fn a_journal_of_format_1_is_read_as_it_was_written() {
+    let kept = include_bytes!("../../../tests/formats/journal-1");
+    let limit = |mib| Limit::Bytes(Bytes::from_mib(mib));
+    let (high, max) = (LimitFile::High, LimitFile::Max);
+    let entries = [
+        Record::Intent { file: high, found: Limit::Max, before: Limit::Max, ours: limit(90) },
+        Record::Intent { file: high, found: Limit::Max, before: limit(90), ours: limit(80) },
+        Record::Intent { file: max, found: limit(128), before: limit(128), ours: limit(100) },
+        Record::Settled { file: max, left: limit(128) },
+        Record::Settled { file: high, left: Limit::Max },
+        Record::Finished,
+    ];
+    let head = header("kubepods.slice/kubepods-pod1d2c.slice/cri-containerd-0a.scope");
+    let (read, seed) = Header::decode(kept).unwrap();
+    assert_eq!((&read, &records(kept, seed)[..]), (&head, &entries[..]));
+    assert!(journal(&head, &entries) == kept);
+}
+
 #[test]
 fn a_path_that_is_too_long_does_not_fit() {
     assert!(header(&"x".repeat(PATH_BYTES_MAX)).encode().is_some());

@@ -1,5 +1,8 @@
 use super::*;
-use crate::{actuate::record::JOURNAL_BYTES, cgroup::fixture::Fixture};
+use crate::{
+    actuate::{Session, SessionOptions, record::JOURNAL_BYTES},
+    cgroup::fixture::Fixture,
+};
 use enforcer_gate::Bytes;
 
 const FOUND: Limit = Limit::Bytes(Bytes::new(8192));
@@ -108,6 +111,28 @@ fn another_boot_and_another_cgroup_are_not_touched() {
     killed.tree.write("a/b/memory.max", "4096\n");
     assert_eq!(killed.recover(), [RecoveredRun::Gone]);
     assert_eq!(killed.max(), "4096\n");
+}
+
+/// What a newer version left, or still works on, is its own: only that version knows what it lowered.
+#[test]
+fn a_journal_of_another_version_stays_and_keeps_others_out() {
+    let killed = Killed::run(boot_id().unwrap(), &[]);
+    let cgroup = killed.tree.open("a/b").unwrap();
+    let path = killed.state.journal_path(cgroup.id());
+    let newer = [&b"enfjrnl\0\x02\0\0\0"[..], &[7; 300]].concat();
+    std::fs::write(&path, &newer).unwrap();
+    for _ in 0..2 {
+        let mount = Ok(Arc::clone(cgroup.mount()));
+        let all = recover_where(&killed.state, &mount);
+        let [run] = &all[..] else { panic!("{all:?}") };
+        assert!(matches!(run.result, RecoveredRun::OtherVersion { .. }) && run.is_open(), "{run:?}");
+        let said = run.describe();
+        assert!(said.contains("format 2") && said.contains("enforcer recover of that version"), "{said}");
+    }
+    let begun = Session::begin(&cgroup, &killed.state, &SessionOptions::default());
+    let error = begun.unwrap_err().to_string();
+    assert!(error.contains("could not be settled") && error.contains("of that version"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), newer);
 }
 
 #[test]

@@ -38,6 +38,11 @@ struct Dropped {
 
 /// From here on nothing is kept.
 #[derive(Serialize)]
+struct Keeps {
+    keeps: bool,
+}
+
+#[derive(Serialize)]
 struct KeepsNothing<'a> {
     keeps_nothing: &'a str,
 }
@@ -106,6 +111,8 @@ pub(super) fn news(news: News, as_json: bool) -> String {
         (News::Failing(why), false) => {
             format!("verdicts are not kept: {}; the guard stands all the same\n", printable(&why))
         }
+        (News::Keeping, true) => json::line(&Keeps { keeps: true }),
+        (News::Keeping, false) => "verdicts are kept again\n".into(),
         (News::Lost(lost), true) => json::line(&Stored::Lost(lost)),
         (News::Lost(lost), false) => format!("{}\n", describe_lost(&lost)),
     }
@@ -150,6 +157,8 @@ mod tests {
             news(failing(), false),
             "verdicts are not kept: /v: can't write: No space left\\u{1b}; the guard stands all the same\n"
         );
+        assert_eq!(news(News::Keeping, false), "verdicts are kept again\n");
+        assert_eq!(news(News::Keeping, true), "{\"keeps\":true}\n");
         assert_eq!(news(failing(), true), "{\"keeps_nothing\":\"/v: can't write: No space left\\u001b\"}\n");
     }
 }

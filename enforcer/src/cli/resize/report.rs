@@ -341,7 +341,7 @@ pub(super) fn failed(order: &Order<'_>, error: &ResizeError) -> Failure {
         ResizeError::Plan(error) => plan_failed(order, error),
         ResizeError::Cgroup(error) => Failure::cgroup(what, on, error),
         ResizeError::Shrink(error) => explain(what, on, error),
-        ResizeError::Set { .. } | ResizeError::NoGate | ResizeError::Thread => {
+        ResizeError::Set { .. } | ResizeError::NoGate | ResizeError::Stopped | ResizeError::Thread => {
             let todo = failure::of_the_process(error).unwrap_or_default();
             Failure::new(Exit::Failed, what, on, &failure::chain(error), todo)
         }

@@ -8,7 +8,7 @@ use super::stored::Stored;
 use crate::clock::{boot_id, kernel_release, wall_us};
 use crate::labels::labels;
 use crate::store::{Bounds, Keeper, StoreError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,8 @@ pub struct Log {
 pub enum News {
     /// From here on records are not kept, and why. Said once, until one is kept again.
     Failing(String),
+    /// They are kept again.
+    Keeping,
     /// So much was lost, and a note of that is in the store.
     Lost(Lost),
 }
@@ -52,6 +54,48 @@ pub enum News {
 struct Totals {
     dropped: u64,
     unqueued: u64,
+}
+
+/// The thread's side: a store that is open, or is to be.
+struct Store {
+    folder: PathBuf,
+    bounds: Bounds,
+    keeper: Option<Keeper>,
+    /// Records that came before it was open.
+    unstored: u64,
+}
+
+impl Store {
+    fn open(&mut self) -> Result<&mut Keeper, StoreError> {
+        let keeper = match self.keeper.take() {
+            Some(keeper) => keeper,
+            None => Keeper::open(&self.folder, self.bounds)?,
+        };
+        Ok(self.keeper.insert(keeper))
+    }
+
+    fn keep(&mut self, stored: &Stored) -> Result<(), StoreError> {
+        match self.open() {
+            Ok(keeper) => keeper.keep(stored),
+            Err(error) => {
+                self.unstored = self.unstored.saturating_add(1);
+                Err(error)
+            }
+        }
+    }
+
+    /// Notes what was lost since that was last noted, and hands it all to the disk.
+    fn beat(&mut self, totals: Totals, told: Totals) -> Option<Lost> {
+        let before = self.unstored;
+        // The next beat tries again.
+        let keeper = self.open().ok()?;
+        let lost = note_lost(keeper, totals, told, before);
+        let _ = keeper.sync();
+        if lost.is_some() {
+            self.unstored = 0;
+        }
+        lost
+    }
 }
 
 enum Job {
@@ -68,12 +112,23 @@ impl Log {
     /// Opens the store, which has no other writer then, and starts the thread.
     pub fn open(folder: &Path, bounds: Bounds) -> Result<Self, StoreError> {
         let keeper = Keeper::open(folder, bounds)?;
+        Self::start(Store { folder: folder.into(), bounds, keeper: Some(keeper), unstored: 0 })
+    }
+
+    /// Has the thread open the store, for a disk that may hang or be full: it tries again at every beat. Until then records
+    /// are not kept, and [`News::Failing`] says why. Fails where there is no thread to be had.
+    pub fn opening(folder: &Path, bounds: Bounds) -> Result<Self, StoreError> {
+        Self::start(Store { folder: folder.into(), bounds, keeper: None, unstored: 0 })
+    }
+
+    fn start(store: Store) -> Result<Self, StoreError> {
+        let folder = store.folder.clone();
         let (jobs, to_do) = sync_channel(QUEUE);
         let (tell, done) = channel();
         std::thread::Builder::new()
             .name("guard-log".into())
-            .spawn(move || work(keeper, &to_do, &tell))
-            .map_err(|source| StoreError::Io { path: folder.into(), call: "start a thread for", source })?;
+            .spawn(move || work(store, &to_do, &tell))
+            .map_err(|source| StoreError::Io { path: folder, call: "start a thread for", source })?;
         Ok(Self {
             jobs,
             done,
@@ -154,13 +209,23 @@ impl Log {
             };
             self.waiting -= 1;
             match done {
-                Done::Kept(Ok(())) => self.failing = false,
+                Done::Kept(Ok(())) => self.keeps(),
                 Done::Kept(Err(why)) => {
                     self.not_kept += 1;
                     self.fail(why);
                 }
-                Done::Beat(lost) => self.news.extend(lost.map(News::Lost)),
+                Done::Beat(Some(lost)) => {
+                    self.keeps();
+                    self.news.push(News::Lost(lost));
+                }
+                Done::Beat(None) => {}
             }
+        }
+    }
+
+    fn keeps(&mut self) {
+        if std::mem::take(&mut self.failing) {
+            self.news.push(News::Keeping);
         }
     }
 
@@ -172,21 +237,19 @@ impl Log {
     }
 }
 
-fn work(mut keeper: Keeper, jobs: &Receiver<Job>, done: &Sender<Done>) {
+fn work(mut store: Store, jobs: &Receiver<Job>, done: &Sender<Done>) {
     let mut told = Totals::default();
     for job in jobs {
         let result = match job {
             Job::Keep(mut stored) => {
                 label(&mut stored);
-                Done::Kept(keeper.keep(&stored).map_err(|error| error.to_string()))
+                Done::Kept(store.keep(&stored).map_err(|error| error.to_string()))
             }
             Job::Beat(totals) => {
-                let lost = note_lost(&mut keeper, totals, told);
+                let lost = store.beat(totals, told);
                 if lost.is_some() {
                     told = totals;
                 }
-                // The next beat tries again.
-                let _ = keeper.sync();
                 Done::Beat(lost)
             }
         };
@@ -196,14 +259,16 @@ fn work(mut keeper: Keeper, jobs: &Receiver<Job>, done: &Sender<Done>) {
     }
 }
 
-fn note_lost(keeper: &mut Keeper, totals: Totals, told: Totals) -> Option<Lost> {
+/// `before`: records that came before the store was open.
+fn note_lost(keeper: &mut Keeper, totals: Totals, told: Totals, before: u64) -> Option<Lost> {
     let dropped = totals.dropped.saturating_sub(told.dropped);
     let unqueued = totals.unqueued.saturating_sub(told.unqueued);
-    if dropped == 0 && unqueued == 0 && keeper.unstored() == 0 {
+    if dropped == 0 && unqueued == 0 && before == 0 && keeper.unstored() == 0 {
         return None;
     }
     let note = |unstored: u64| {
-        Stored::Lost(Lost { wall_us: wall_us(), dropped, unstored: unstored.saturating_add(unqueued) })
+        let unstored = unstored.saturating_add(unqueued).saturating_add(before);
+        Stored::Lost(Lost { wall_us: wall_us(), dropped, unstored })
     };
     match keeper.note_lost(note)? {
         Stored::Lost(lost) => Some(lost),

@@ -45,6 +45,21 @@ fn each_record_comes_back_from_the_store() {
 }
 
 #[test]
+fn a_log_of_format_1_is_read_as_it_was_written() {
+    let placed = VerdictRecord { container: Some("app".into()), ..denied() };
+    crate::store::fixture::check_kept(
+        "guard-1.seg",
+        &[
+            Stored::Began(began()),
+            Stored::Verdict(Box::new(placed)),
+            Stored::Verdict(Box::new(verdict(Verdict::Allowed, Reason::NoValue))),
+            Stored::Lost(Lost { wall_us: 1, dropped: 2, unstored: 3 }),
+            Stored::Ended(Ended { wall_us: 1, pid: 2, why: "told to stop".into() }),
+        ],
+    );
+}
+
+#[test]
 fn a_record_has_the_documented_shape() {
     let json = serde_json::to_value(Stored::Verdict(Box::new(denied()))).unwrap();
     let record = &json["verdict"];
@@ -123,6 +138,33 @@ fn a_store_has_one_guard() {
     let _log = Log::open(&folder, Bounds::default()).unwrap();
     let error = Log::open(&folder, Bounds::default()).expect_err("it has one");
     assert!(matches!(error, StoreError::Locked { .. }), "{error}");
+}
+
+/// A disk that is full or hangs at the start.
+#[test]
+fn a_store_that_comes_late_is_told_of_what_it_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("guard");
+    std::fs::write(&folder, "in its place").unwrap();
+    let mut log = Log::opening(&folder, Bounds::default()).unwrap();
+    log.begin(began().standing);
+    log.keep(Stored::Verdict(Box::new(denied())));
+    log.beat(0);
+    let mut news = log.news();
+    while !matches!(news[..], [News::Failing(_)]) {
+        assert!(news.is_empty(), "{news:?}");
+        log.beat(0);
+        news = log.news();
+    }
+    std::fs::remove_file(&folder).unwrap();
+    while news.len() < 3 {
+        log.beat(0);
+        news.extend(log.news());
+    }
+    let [_, News::Keeping, News::Lost(lost)] = &news[..] else { panic!("{news:?}") };
+    assert_eq!((lost.unstored, lost.dropped), (2, 0));
+    assert_eq!(log.end("told to stop", 0), 2, "those that came too early");
+    assert!(matches!(read(&folder)[..], [Stored::Lost(_), Stored::Ended(_)]));
 }
 
 #[test]

@@ -9,22 +9,22 @@ use enforcer_gate::{Bytes, Limit};
 use nix::sys::signal::Signal;
 use std::path::Path;
 
-const LABEL: (&str, &str) = ("enforcer.dev/policy", "auto-shrink");
+pub(super) const LABEL: (&str, &str) = ("enforcer.dev/policy", "auto-shrink");
 
 /// A pod that asks for it, with 20 MiB in use of 128.
-async fn wasteful(containerd: &mut Containerd, labels: &[(&str, &str)]) {
+pub(super) async fn wasteful(containerd: &mut Containerd, labels: &[(&str, &str)]) {
     containerd.run_pod_with("web", "", labels, &[]).await;
     let program = holds(20);
     let program: Vec<_> = program.iter().map(String::as_str).collect();
     containerd.run_job("app", &program, memory(128 * MIB)).await;
 }
 
-fn limit(path: &Path) -> u64 {
+pub(super) fn limit(path: &Path) -> u64 {
     read(path, "memory.max").parse().expect("a limit")
 }
 
 /// The gate is at the brake.
-async fn braked(agent: &Agent) -> ContainerView {
+pub(super) async fn braked(agent: &Agent) -> ContainerView {
     let view = agent.seen("app", "read", |view| view.limit.is_some()).await;
     let began = std::time::Instant::now();
     while read(&cgroup_of(&view), "memory.high") == "max" {

@@ -1,11 +1,15 @@
 //! The agent beside a real containerd with runc and crun, under systemd's cgroups.
 
 mod acts;
+mod disks;
+mod pauses;
 mod rig;
 mod sees;
+mod strains;
 mod survives;
+mod uninstall;
 
-use enforcer::admin::model::ContainerView;
+use enforcer::admin::model::{ContainerView, PartState, Status};
 use enforcer::cri::message::LinuxContainerResources;
 use enforcer_vm_tests::case::{Case, Tier, nothing};
 use enforcer_vm_tests::scratch::MOUNT;
@@ -27,9 +31,25 @@ pub(crate) fn cases() -> Vec<Case> {
         debian("agent::a_configuration_is_read_anew_or_refused_whole", acts::reload),
         debian("agent::killed_in_each_state_it_leaves_nothing", survives::killed),
         debian("agent::a_full_disk_keeps_limits_as_they_are", survives::full_disk),
+        debian("agent::a_disk_that_is_full_at_the_start_or_later_keeps_nothing_else", disks::full),
+        debian("agent::a_disk_that_hangs_keeps_nobody_waiting", disks::hung),
+        debian("agent::a_disk_that_hangs_at_the_start_keeps_nobody_waiting", disks::hung_at_start),
+        debian("agent::what_a_newer_version_left_is_left_to_it", disks::newer),
+        debian("agent::a_pause_does_not_wait_for_a_runtime_that_hangs", pauses::hung_runtime),
+        debian("agent::a_pause_does_not_wait_for_an_update_that_hangs", pauses::hung_update),
+        debian("agent::paused_the_guard_refuses_nothing", pauses::guard),
+        debian("agent::paused_from_the_start_it_changes_nothing", pauses::from_the_start),
+        debian("agent::a_node_out_of_memory_spares_the_agent_and_its_restorer", strains::out_of_memory),
+        debian("agent::behind_heavy_hogs_nobody_dies", strains::behind_heavy),
+        debian("agent::after_its_end_nothing_is_left", uninstall::nothing_is_left),
         debian("agent::there_is_one_a_node", survives::second),
         debian("agent::what_comes_and_goes_leaves_nothing_behind", survives::churn),
     ]
+}
+
+/// How a part of the agent is.
+fn state(status: &Status, part: &str) -> PartState {
+    status.parts.iter().find(|found| found.name == part).expect("the part").state
 }
 
 fn block_on(test: impl Future<Output = ()>) {

@@ -2,8 +2,10 @@
 
 use crate::cri::rig::LONG;
 use crate::debian::output;
-use enforcer::admin::Client;
+use crate::process::child_of;
+use enforcer::actuate::STATE_DIR_DEFAULT;
 use enforcer::admin::model::{ContainerView, Status};
+use enforcer::admin::{Client, SOCKET_DEFAULT};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -39,6 +41,7 @@ pub(super) const AT_ONCE: [&str; 14] = [
 /// An agent with folders and a socket of its own.
 pub(super) struct Agent {
     pub(super) folder: TempDir,
+    socket: PathBuf,
     child: Child,
     lines: Receiver<Value>,
     /// What it has said up to now.
@@ -88,6 +91,20 @@ impl Agent {
         Self::launched(None, sets)
     }
 
+    /// The same with the folders and the socket that one without a configuration has.
+    pub(super) fn in_default_places(sets: &[&str]) -> Self {
+        let own = [
+            format!("agent.state_dir={STATE_DIR_DEFAULT}"),
+            format!("agent.admin_socket={SOCKET_DEFAULT}"),
+            format!("oom.store={}", enforcer::oom::STORE_DEFAULT),
+            format!("guard.store={}", enforcer::guard::log::STORE_DEFAULT),
+        ];
+        let sets: Vec<_> = own.iter().map(String::as_str).chain(sets.iter().copied()).collect();
+        let mut agent = Self::launched(None, &sets);
+        agent.socket = SOCKET_DEFAULT.into();
+        agent
+    }
+
     /// The same with a file, over which `sets` are.
     pub(super) fn start_with(file: &Path, sets: &[&str]) -> Self {
         Self::launched(Some(file), sets)
@@ -96,7 +113,8 @@ impl Agent {
     fn launched(file: Option<&Path>, sets: &[&str]) -> Self {
         let folder = tempfile::tempdir_in("/run").expect("a folder");
         let (child, lines) = launch(folder.path(), file, sets);
-        let agent = Self { folder, child, lines, said: RefCell::default() };
+        let socket = folder.path().join("admin.sock");
+        let agent = Self { folder, socket, child, lines, said: RefCell::default() };
         agent.heard("that it runs", |said| said["text"] == "enforcer runs");
         agent
     }
@@ -128,6 +146,11 @@ impl Agent {
         self.child.id()
     }
 
+    /// The restorer of a change in flight: a child of its own.
+    pub(super) fn restorer(&self) -> Option<u32> {
+        child_of(self.child.id())
+    }
+
     /// Waits until it has said such a thing, and takes it: what is waited for next is another one.
     #[track_caller]
     pub(super) fn heard(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
@@ -146,7 +169,7 @@ impl Agent {
     }
 
     pub(super) fn client(&self) -> Client {
-        Client::new(self.path("admin.sock"), LONG)
+        Client::new(self.socket.clone(), LONG)
     }
 
     pub(super) async fn status(&self) -> Status {
@@ -174,7 +197,7 @@ impl Agent {
 
     /// A command of this agent's: exit code, standard output, standard error.
     pub(super) fn ask(&self, words: &[&str]) -> (Option<i32>, String, String) {
-        let socket = self.path("admin.sock").display().to_string();
+        let socket = self.socket.display().to_string();
         let answer =
             output(ENFORCER, words.iter().copied().chain(["--socket", &socket, "--deadline", "60s"]));
         let text = |bytes| String::from_utf8(bytes).expect("text");

@@ -1,7 +1,7 @@
 //! What the agent knows and tells.
 
 use super::rig::{AT_ONCE, Agent, page, says, text};
-use super::{MIB, block_on, cgroup_of, holds, memory};
+use super::{MIB, block_on, cgroup_of, holds, memory, state};
 use crate::cri::rig::{Containerd, NAMESPACE, SOCKET};
 use crate::debian::{output, read, run, write};
 use enforcer::admin::model::PartState;
@@ -9,10 +9,6 @@ use enforcer_gate::{Bytes, Limit};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::path::Path;
-
-fn state(status: &enforcer::admin::model::Status, part: &str) -> PartState {
-    status.parts.iter().find(|found| found.name == part).expect("the part").state
-}
 
 pub(super) fn containers() {
     block_on(async {

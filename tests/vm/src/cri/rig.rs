@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,6 +23,11 @@ use std::time::{Duration, Instant};
 pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
 /// What starting a pod may take under emulation, and anything else that is waited for.
 pub(crate) const LONG: Duration = Duration::from_mins(3);
+/// The handler of a runtime that is stopped in the middle of each update, and goes on with SIGCONT.
+pub(crate) const STOPPING: &str = "stopping";
+const STOPPING_PROGRAM: &str = "/run/enforcer-stopping-runc";
+const STOPPING_SCRIPT: &str =
+    "#!/bin/sh\ncase \" $* \" in *\" update \"*) kill -STOP $$ ;; esac\nexec runc \"$@\"\n";
 const IMAGE: &str = "docker.io/local/busybox:1";
 /// Namespace of all pods.
 pub(crate) const NAMESPACE: &str = "testing";
@@ -52,11 +58,14 @@ impl Containerd {
             "version = 2\nroot = \"{path}/root\"\nstate = \"/run/enforcer-containerd\"\n\
              [grpc]\naddress = \"{SOCKET}\"\n\
              [{plugin}]\nsandbox_image = \"{IMAGE}\"\n\
-             [{plugin}.containerd]\ndefault_runtime_name = \"runc\"\n{}{}",
+             [{plugin}.containerd]\ndefault_runtime_name = \"runc\"\n{}{}{}",
             handler("runc", "runc"),
-            handler("crun", "crun")
+            handler("crun", "crun"),
+            handler(STOPPING, STOPPING_PROGRAM)
         );
         fs::write(folder.path().join("config.toml"), config).expect("write the configuration");
+        fs::write(STOPPING_PROGRAM, STOPPING_SCRIPT).expect("write a runtime");
+        fs::set_permissions(STOPPING_PROGRAM, fs::Permissions::from_mode(0o755)).expect("let it run");
         let child = launch(folder.path());
         let containerd = Self { folder, child, pods: Vec::new(), made: 0 };
         containerd.ready().await;

@@ -71,7 +71,7 @@ fn breaker() {
 }
 
 /// Lets `workload` grow in small steps until the limits are back as found.
-fn grow_until_taken_back(rig: &Rig, workload: &mut Workload) {
+pub(super) fn grow_until_taken_back(rig: &Rig, workload: &mut Workload) {
     let as_found = (MAX.to_string(), HIGH.to_string());
     for _ in 0..96 {
         workload.tell("grow 256Ki");

@@ -6,6 +6,7 @@ mod crash;
 mod debian;
 mod races;
 mod rig;
+mod strained;
 mod tree;
 mod unsafe_limits;
 
@@ -19,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(tree::cases());
     cases.extend(races::cases());
     cases.extend(crash::cases());
+    cases.extend(strained::cases());
     cases.extend(debian::cases());
     cases
 }

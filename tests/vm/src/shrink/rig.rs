@@ -1,5 +1,6 @@
 //! A cgroup, the command at work on it, and what came of it.
 
+use crate::process::child_of;
 use enforcer_vm_tests::scratch::Scratch;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -180,13 +181,12 @@ impl Running {
 
     /// Its restorer: the one child that it has.
     pub(super) fn restorer(&self) -> u32 {
-        let parent = format!("\nPPid:\t{}\n", self.child.id());
-        let pids = fs::read_dir("/proc").expect("/proc").flatten();
-        let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        pids.find(|pid| {
-            fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| text.contains(&parent))
-        })
-        .expect("it has a restorer")
+        child_of(self.child.id()).expect("it has a restorer")
+    }
+
+    /// Whether it still runs.
+    pub(super) fn runs(&mut self) -> bool {
+        self.child.try_wait().expect("wait for it").is_none()
     }
 
     /// SIGKILL, and waits until it is dead.
