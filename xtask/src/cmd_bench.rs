@@ -1,11 +1,15 @@
 //! `cargo xtask bench`: one benchmark in a guest; its result is kept with kernel, date and command.
 
 use crate::guest::{Boot, Kit};
-use crate::{build, kernels, run};
+use crate::{build, debian, kernels, run};
 use anyhow::{Context, Result};
 use clap::Args;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
+
+/// The benchmark that compares with what Debian has, and so needs one.
+const AGENT: &str = "agent";
 
 /// Which benchmark.
 #[derive(Debug, Args)]
@@ -22,6 +26,9 @@ pub(crate) struct Options {
     /// Let the guest's clock count instructions, one nanosecond each.
     #[arg(long)]
     icount: bool,
+    /// For `agent`: a static program to compare with, which the guest has as /bin/cadvisor.
+    #[arg(long)]
+    cadvisor: Option<PathBuf>,
     /// Keep the result under docs/bench.
     #[arg(long)]
     save: bool,
@@ -38,6 +45,10 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
     boot.memory_mib = options.memory;
     boot.time_out = Duration::from_secs(options.seconds);
     boot.icount = options.icount;
+    if options.bench[0] == AGENT {
+        boot.debian = Some(debian::image_to_compare()?);
+        boot.files.extend(options.cadvisor.iter().map(|path| (path.clone(), "/bin/cadvisor".to_owned())));
+    }
     let mut text = String::new();
     let mut results = Vec::new();
     let ended = kit.boot(&kernel, boot, |line| {

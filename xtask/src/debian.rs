@@ -20,19 +20,33 @@ const IMAGE_BYTES: u64 = 3 << 30;
 const ACCOUNTING: &str = "[Manager]\nDefaultCPUAccounting=yes\nDefaultMemoryAccounting=yes\n\
      DefaultTasksAccounting=yes\nDefaultIOAccounting=yes\n";
 /// Units that wait for what this guest does not have, or that change what a test looks at.
-const MASKED: [&str; 7] = [
+const MASKED: [&str; 9] = [
     "systemd-modules-load.service",
     "serial-getty@ttyS0.service",
     "getty@tty1.service",
     "systemd-networkd-wait-online.service",
     "containerd.service",
+    "systemd-oomd.service",
+    "systemd-oomd.socket",
     "apt-daily.timer",
     "dpkg-db-backup.timer",
 ];
 
+/// What only a benchmark compares with.
+const COMPARED: [&str; 1] = ["systemd-oomd"];
+
 /// The image: from the cache, or made once.
 pub(crate) fn image() -> Result<PathBuf> {
-    let name = format!("{RELEASE}-{}.ext4", PACKAGES.join("-"));
+    made(&PACKAGES)
+}
+
+/// The same with what the agent is compared with. Nothing of that runs unless it is started.
+pub(crate) fn image_to_compare() -> Result<PathBuf> {
+    made(&[&PACKAGES[..], &COMPARED].concat())
+}
+
+fn made(packages: &[&str]) -> Result<PathBuf> {
+    let name = format!("{RELEASE}-{}.ext4", packages.join("-"));
     let folder = cache::folder("debian")?;
     let image = folder.join(&name);
     if image.exists() {
@@ -40,12 +54,12 @@ pub(crate) fn image() -> Result<PathBuf> {
     }
     setup::mmdebstrap()?;
     let apt = Apt::open(Suites::Kernels)?;
-    let what = format!("making a Debian {RELEASE} guest with {}, once (some minutes)", PACKAGES.join(", "));
+    let what = format!("making a Debian {RELEASE} guest with {}, once (some minutes)", packages.join(", "));
     let scratch = tempfile::tempdir_in(&folder)?;
     let root = scratch.path().join("root");
     let mut make = Command::new("mmdebstrap");
     make.args(["--variant=minbase", "--mode=root"]);
-    make.arg(format!("--include={}", PACKAGES.join(",")));
+    make.arg(format!("--include={}", packages.join(",")));
     make.args([
         "--aptopt=APT::Install-Recommends \"false\"",
         "--aptopt=Acquire::Check-Valid-Until \"false\"",

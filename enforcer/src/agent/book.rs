@@ -7,7 +7,7 @@ use crate::{
     probe::{LimitKind, LimitValue},
 };
 use enforcer_gate::{Bytes, CgroupId, Instant, Limit, Micros, Policy, safe_minimum};
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// How far back the peak of the floor reaches: what a container needed in this time it is taken to need again.
 pub(super) const WINDOW: Micros = Micros::from_secs(600);
@@ -17,8 +17,8 @@ const RATE_MIN: Micros = Micros::from_secs(1);
 /// One container.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) pod: Pod,
-    pub(super) container: Container,
+    pub(super) pod: Arc<Pod>,
+    pub(super) container: Arc<Container>,
     pub(super) reading: Option<Reading>,
     /// Why the last reading failed.
     pub(super) trouble: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn new(pod: Pod, container: Container) -> Self {
+    fn new(pod: Arc<Pod>, container: Arc<Container>) -> Self {
         Self {
             pod,
             container,
@@ -146,6 +146,8 @@ pub(super) struct Moved {
     pub(super) born: Vec<(String, Home)>,
     /// No more.
     pub(super) gone: Vec<String>,
+    /// All is as it was.
+    pub(super) is_nothing: bool,
 }
 
 /// All containers that run, by id.
@@ -159,11 +161,10 @@ pub(super) struct Book {
 impl Book {
     /// Takes in what the inventory has now.
     pub(super) fn sync(&mut self, inventory: &Inventory) -> Moved {
-        let mut moved = Moved::default();
-        let running = inventory.containers().filter(|container| container.state == ContainerState::Running);
+        let mut moved = Moved { is_nothing: true, ..Moved::default() };
         let mut there = BTreeMap::new();
-        for container in running {
-            if let Some(pod) = inventory.pod(&container.sandbox) {
+        for (pod, container) in inventory.kept() {
+            if container.state == ContainerState::Running {
                 there.insert(container.id.as_str(), (pod, container));
             }
         }
@@ -171,23 +172,30 @@ impl Book {
         for id in &moved.gone {
             self.entries.remove(id);
         }
+        moved.is_nothing = moved.gone.is_empty();
         for (id, (pod, container)) in there {
             let home = container.home.as_ref().ok();
-            if let Some(entry) = self.entries.get_mut(id) {
-                if entry.container.home != container.home {
-                    moved.born.extend(home.map(|home| (id.to_owned(), home.clone())));
-                }
-                if entry.ours.is_some_and(|(_, said)| container.limits.memory != said) {
-                    entry.ours = None;
-                }
-                pod.clone_into(&mut entry.pod);
-                container.clone_into(&mut entry.container);
-            } else {
+            let Some(entry) = self.entries.get_mut(id) else {
                 moved.born.extend(home.map(|home| (id.to_owned(), home.clone())));
-                self.entries.insert(id.to_owned(), Entry::new(pod.clone(), container.clone()));
+                self.entries.insert(id.to_owned(), Entry::new(Arc::clone(pod), Arc::clone(container)));
+                moved.is_nothing = false;
+                continue;
+            };
+            if entry.ours.is_some_and(|(_, said)| container.limits.memory != said) {
+                entry.ours = None;
             }
+            if Arc::ptr_eq(&entry.pod, pod) && Arc::ptr_eq(&entry.container, container) {
+                continue;
+            }
+            if home.is_some() && entry.container.home != container.home {
+                moved.born.extend(home.map(|home| (id.to_owned(), home.clone())));
+            }
+            (entry.pod, entry.container) = (Arc::clone(pod), Arc::clone(container));
+            moved.is_nothing = false;
         }
-        self.index();
+        if !moved.is_nothing {
+            self.index();
+        }
         moved
     }
 

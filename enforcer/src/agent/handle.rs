@@ -8,7 +8,7 @@ use crate::{
     },
     cgroup::shown,
     health::PartName,
-    inventory::Update,
+    inventory::{Cue, Update},
     oom::Stored,
     shrink::now,
 };
@@ -35,7 +35,7 @@ impl Agent {
                     }
                 }
                 Event::Runtime(news) => self.runtime_news(news),
-                Event::Read(read) => self.read(*read),
+                Event::Read(reads) => reads.into_iter().for_each(|read| self.read(read)),
                 Event::Recorded(told) => self.recorder_told(told),
                 Event::State(opened) => self.opened(opened),
                 Event::Guard(told) => self.guard_told(told),
@@ -145,6 +145,9 @@ impl Agent {
     pub(super) fn sync(&mut self) {
         let Some(shared) = self.runtime.inventory() else { return };
         let moved = self.book.sync(&shared.inventory());
+        if moved.is_nothing {
+            return;
+        }
         for id in &moved.gone {
             self.reader.forget(id);
         }
@@ -260,7 +263,7 @@ impl Agent {
         self.reader.soon(&ended.id);
         // The runtime has another limit now.
         if let Some(hints) = self.runtime.hints() {
-            hints.hint();
+            hints.look_at(&ended.id, Cue::Changed);
         }
     }
 

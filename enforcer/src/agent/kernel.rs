@@ -3,8 +3,8 @@
 use super::{Agent, BATCH_MAX};
 use crate::{
     drift::{Cause, Drift, Outcome, Report, Who},
-    inventory::concerns,
-    probe::{Event, Kind, OomKill, ProbeError},
+    inventory::{Cue, id_in},
+    probe::{Event, Kind, LifeEvent, OomKill, ProbeError},
 };
 use std::collections::BTreeMap;
 
@@ -33,9 +33,14 @@ impl Agent {
         }
         match &event {
             Event::CgroupLife(life) => {
-                let name = String::from_utf8_lossy(life.name.as_bytes());
-                if let Some(hints) = self.runtime.hints().filter(|_| concerns(&name)) {
-                    hints.hint();
+                let cue = match life.event {
+                    LifeEvent::Mkdir => Some(Cue::Born),
+                    LifeEvent::Rmdir => Some(Cue::Died),
+                    LifeEvent::Release => None,
+                };
+                let id = id_in(&String::from_utf8_lossy(life.name.as_bytes()));
+                if let (Some(hints), Some(id), Some(cue)) = (self.runtime.hints(), id, cue) {
+                    hints.look_at(&id, cue);
                 }
             }
             Event::OomKill(kill) => self.oom_kill(kill),
@@ -78,6 +83,11 @@ impl Agent {
             return;
         }
         self.metrics.drifted(report.write.file, report.about.who);
+        // The runtime may have it otherwise by now, and then it is none.
+        let entry = self.book.by_cgroup(report.write.cgroup).filter(|_| drift == Drift::New);
+        if let (Some(hints), Some(entry)) = (self.runtime.hints(), entry) {
+            hints.look_at(&entry.container.id, Cue::Changed);
+        }
         if drift == Drift::New {
             self.tell_drift(report, cause);
         }

@@ -3,6 +3,7 @@
 use super::{
     Agent,
     guards::{Guards, Rule},
+    memory,
     recorder::{Recorder, Told},
     state::Opened,
 };
@@ -70,6 +71,7 @@ impl Agent {
 
     /// Loads the kernel programs and begins what goes by them.
     pub(super) fn load(&mut self) {
+        memory::small_pages();
         let off = |on: bool| if on { PartState::Starting } else { PartState::Off };
         self.part(PartName::Policy, PartState::Ready, "");
         self.part(
@@ -82,6 +84,7 @@ impl Agent {
         self.begin_kernel();
         self.begin_recorder();
         self.begin_guard();
+        memory::give_back();
     }
 
     /// Tries again what failed.
@@ -91,6 +94,7 @@ impl Agent {
         if !self.beats.is_multiple_of(TRY_AGAIN) || self.shrinks.len() > 0 {
             return;
         }
+        let is_whole = self.probe.is_some() && self.guards.is_some();
         if self.probe.is_none() {
             self.begin_kernel();
         }
@@ -100,6 +104,9 @@ impl Agent {
         }
         if self.guards.is_none() {
             self.begin_guard();
+        }
+        if !is_whole {
+            memory::give_back();
         }
     }
 

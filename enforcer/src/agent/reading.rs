@@ -1,8 +1,8 @@
 //! What is read of one container, again and again.
 
 use crate::{
-    cgroup::{Cgroup, CgroupError, Mount, Sampler, parse},
-    inventory::{Home, Located, in_force},
+    cgroup::{CgroupError, Herd, Mount},
+    inventory::{Home, Located, limited},
 };
 use enforcer_gate::{Bytes, Floor, Instant, Limit, Policy, Sample};
 use std::sync::Arc;
@@ -25,21 +25,17 @@ pub(super) struct Reading {
 impl Reading {
     /// Reads a container where its limit is in force.
     pub(super) fn take(
+        herd: &mut Herd,
         mount: &Arc<Mount>,
         home: &Home,
         policy: &Policy,
         now: Instant,
     ) -> Result<Self, CgroupError> {
-        let limit = in_force(mount, home)?;
-        let cgroup = Cgroup::open_in(mount, &limit.cgroup)?;
-        let sample = Sampler::new(&cgroup)?.sample()?;
-        let psi_avg10 = match cgroup.file_optional("memory.pressure")? {
-            Some(file) => file.parse(&mut [0; 256], parse::pressure_avg10)?,
-            None => (0, 0),
-        };
+        let cgroup = limited(mount, home)?;
+        let (sample, psi_avg10) = herd.read(&cgroup, now)?;
         Ok(Self {
             at: now,
-            cgroup: Located { path: limit.cgroup, id: cgroup.id() },
+            cgroup: Located { path: cgroup.path().into(), id: cgroup.id() },
             floor: Floor::of(&sample, policy),
             sample,
             psi_avg10,

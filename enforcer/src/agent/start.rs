@@ -7,7 +7,7 @@ use super::{
 use crate::{
     actuate::ActuateError,
     admin::{self, ListenError, Listener},
-    cgroup::{CgroupError, Mount},
+    cgroup::{CgroupError, Herd, Mount},
     config::Config,
     health::Health,
     http::{Limits, serve_pages},
@@ -95,9 +95,9 @@ impl Agent {
         };
         let policy = config.gate.policy(&node_policy());
         let interval_of = |micros: enforcer_gate::Micros| Duration::from_micros(micros.get());
-        let reader =
-            Reader::start(Arc::clone(&mount), policy.clone(), interval_of(config.agent.reading_interval))
-                .map_err(StartError::io("start the reader's thread"))?;
+        let reading_interval = interval_of(config.agent.reading_interval);
+        let reader = Reader::start(Herd::new()?, Arc::clone(&mount), policy.clone(), reading_interval)
+            .map_err(StartError::io("start the reader's thread"))?;
         let tempo = Tempo {
             deadline: interval_of(config.cri.deadline),
             events: config.cri.events,

@@ -45,8 +45,8 @@ impl Agent {
         };
         let Some(entry) = self.book.get_mut(&ask.id) else { return };
         let with = With {
-            pod: entry.pod.clone(),
-            container: entry.container.clone(),
+            pod: Arc::clone(&entry.pod),
+            container: Arc::clone(&entry.container),
             to: ask.to,
             socket,
             deadline: Duration::from_micros(self.config.cri.deadline.get()),
@@ -143,8 +143,8 @@ impl Agent {
 
 /// What a change takes.
 struct With {
-    pod: Pod,
-    container: Container,
+    pod: Arc<Pod>,
+    container: Arc<Container>,
     to: Bytes,
     socket: PathBuf,
     deadline: Duration,

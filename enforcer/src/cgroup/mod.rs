@@ -12,6 +12,7 @@ mod error;
 mod file;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod herd;
 mod membership;
 mod mount;
 pub mod mountinfo;
@@ -24,6 +25,7 @@ mod trigger;
 pub use dir::Cgroup;
 pub use error::CgroupError;
 pub use file::{FILE_BYTES_MAX, StatFile};
+pub use herd::Herd;
 pub use membership::membership;
 pub use mount::Mount;
 pub use sampler::Sampler;

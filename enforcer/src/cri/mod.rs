@@ -6,8 +6,6 @@
 
 mod client;
 mod error;
-#[cfg(test)]
-pub(crate) mod fixture;
 pub mod message;
 mod socket;
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use super::{
     ANSWER_BYTES_MAX, Client, CriError,
-    fixture::{Reply, Server},
     message::{
         Container, ContainerEventResponse, ContainerStatusResponse, HugepageLimit, LinuxContainerResources,
         ListContainersResponse, PodSandbox, PodSandboxMetadata, UpdateContainerResourcesRequest,
         VersionResponse,
     },
 };
+use enforcer_test_cri::{Reply, Server};
 use prost::Message;
 use std::{
     collections::BTreeMap,

@@ -39,6 +39,16 @@ pub fn in_force(mount: &Arc<Mount>, home: &Home) -> Result<InForce, CgroupError>
     Ok(found)
 }
 
+/// The cgroup whose limit is in force.
+pub fn limited(mount: &Arc<Mount>, home: &Home) -> Result<Cgroup, CgroupError> {
+    if home.scope == home.processes {
+        // There is no other, which is so with runc.
+        return open(mount, &home.scope);
+    }
+    let found = in_force(mount, home)?;
+    Cgroup::open_in(mount, &found.cgroup)
+}
+
 /// A path that another cgroup has by now is none of its.
 fn open(mount: &Arc<Mount>, located: &Located) -> Result<Cgroup, CgroupError> {
     let cgroup = Cgroup::open_in(mount, &located.path)?;
@@ -69,6 +79,7 @@ mod tests {
             let home = Home { scope: located("pod/scope"), processes: located(processes) };
             let expected = InForce { usage: Bytes::new(8192), limit, cgroup: cgroup.into() };
             assert_eq!(in_force(&mount, &home).expect("is there"), expected, "{processes}");
+            assert_eq!(limited(&mount, &home).expect("is there").path(), Path::new(cgroup), "{processes}");
         };
         let bytes = |bytes| Limit::Bytes(Bytes::new(bytes));
         check("pod/scope/container/deep", Limit::Max, "pod/scope");
@@ -83,7 +94,12 @@ mod tests {
         check("pod/scope/container/deep", bytes(65536), "pod/scope");
         let other = Home { scope: located("pod"), processes: located("pod") };
         let taken = Home { scope: Located { path: "pod/scope".into(), ..other.scope.clone() }, ..other };
-        let error = in_force(&mount, &taken).expect_err("it is another one");
-        assert!(matches!(&error, CgroupError::Gone { path } if path == Path::new("pod/scope")), "{error}");
+        for error in [in_force(&mount, &taken).map(drop), limited(&mount, &taken).map(drop)] {
+            let error = error.expect_err("it is another one");
+            assert!(
+                matches!(&error, CgroupError::Gone { path } if path == Path::new("pod/scope")),
+                "{error}"
+            );
+        }
     }
 }

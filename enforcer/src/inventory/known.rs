@@ -143,6 +143,18 @@ impl Inventory {
         self.containers.values().map(Arc::as_ref)
     }
 
+    /// All containers whose pod is known, with that, for whoever keeps them.
+    pub fn kept(&self) -> impl Iterator<Item = (&Arc<Pod>, &Arc<Container>)> {
+        self.containers
+            .values()
+            .filter_map(|container| self.pods.get(&container.sandbox).map(|pod| (pod, container)))
+    }
+
+    /// The container with this id, for whoever keeps it.
+    pub fn kept_container(&self, id: &str) -> Option<Arc<Container>> {
+        self.containers.get(id).cloned()
+    }
+
     /// The containers of a sandbox.
     pub fn containers_of(&self, sandbox: &str) -> impl Iterator<Item = &Container> {
         self.containers().filter(move |container| container.sandbox == sandbox)

@@ -4,8 +4,10 @@
 //! [`Inventory`] and what it stands on ([`model`], [`target`], [`cgroups_path`], [`home`], [`verbose`], [`intake`]) do no
 //! I/O. [`Locator`] reads where a process is, [`in_force`] which limits hold there, [`Survey`] asks the runtime, [`watch`] keeps an inventory current.
 
+mod asked;
 mod back_off;
 pub mod cgroups_path;
+mod hints;
 pub mod home;
 mod in_force;
 pub mod intake;
@@ -17,10 +19,11 @@ pub mod target;
 pub mod verbose;
 mod watch;
 
-pub use in_force::{InForce, in_force};
+pub use hints::{Cue, Hints};
+pub use in_force::{InForce, in_force, limited};
 pub use known::{CONTAINERS_MAX, Change, Event, Found, Inventory, Listing, Lost, PODS_MAX, Step};
 pub use locate::{Locator, Wanted};
 pub use model::{Container, ContainerState, Home, Limits, Located, NoHome, Pod, PodState};
 pub use survey::{CALLS_MAX, Survey};
 pub use target::{Resolved, Target, TargetError};
-pub use watch::{Hints, Shared, Tempo, Update, Watch, concerns, watch};
+pub use watch::{Shared, Tempo, Update, Watch, concerns, id_in, watch};

@@ -7,7 +7,7 @@ use super::{
     verbose::verbose,
 };
 use crate::cri::{Client, CriError, deadline_passed};
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 use tokio::time::timeout;
 
 /// Looks at a container whose process is not where it should be: once more for one that ends or starts just then.
@@ -35,12 +35,23 @@ impl Survey {
 
     /// Everything that there is, within [`CALLS_MAX`] times the deadline of a call.
     pub async fn all(&self) -> Result<Listing, CriError> {
+        self.all_but(|_| None).await
+    }
+
+    /// The same, without a question about a container that `kept` has; it is told what the listing says of one that runs.
+    pub async fn all_but(
+        &self,
+        kept: impl FnMut(&Container) -> Option<Arc<Container>>,
+    ) -> Result<Listing, CriError> {
         let span = self.client.deadline() * CALLS_MAX;
-        let all = timeout(span, self.listing()).await;
+        let all = timeout(span, self.listing(kept)).await;
         all.unwrap_or_else(|_| Err(deadline_passed(self.client.socket(), "ContainerStatus of all", span)))
     }
 
-    async fn listing(&self) -> Result<Listing, CriError> {
+    async fn listing(
+        &self,
+        mut kept: impl FnMut(&Container) -> Option<Arc<Container>>,
+    ) -> Result<Listing, CriError> {
         let mut listing = Listing::default();
         // In this order a container's pod is there, unless it was removed meanwhile.
         for said in self.client.list_containers(None).await? {
@@ -48,6 +59,12 @@ impl Survey {
                 listing.lost.unnamed += 1;
                 continue;
             };
+            if container.state == ContainerState::Running
+                && let Some(kept) = kept(&container)
+            {
+                listing.containers.push(Container::clone(&kept));
+                continue;
+            }
             let (container, refused) = self.settled(container).await?;
             listing.lost.without_status += u64::from(refused);
             listing.containers.extend(container);

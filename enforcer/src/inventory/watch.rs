@@ -4,7 +4,10 @@
 //! and gives each to one listener. What is found there and then counts. A listing now and then finds what no event told,
 //! and is how a runtime that hangs is noticed.
 
-use super::{Change, Inventory, Locator, Survey, back_off::BackOff};
+use super::{
+    Change, Container, ContainerState, Cue, Hints, Inventory, Locator, PodState, Survey, asked::Asked,
+    back_off::BackOff, hints::Looks,
+};
 use crate::{
     cri::{Client, CriError, DEADLINE},
     labels::Labels,
@@ -17,7 +20,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::mpsc,
     task::JoinHandle,
     time::{Instant, sleep, sleep_until},
 };
@@ -42,8 +45,11 @@ pub struct Tempo {
     pub relist: Duration,
     /// Between listings while there are none.
     pub relist_without_events: Duration,
-    /// From a hint to the listing that it brings, and between listings at the least. Three more follow, each after twice
-    /// the wait: a cgroup is there before its container runs.
+    /// How long what the runtime said of a container that runs is good for while nothing is heard of it. A listing asks
+    /// about those of which it is older.
+    pub status: Duration,
+    /// From a hint to the look or the listing that it brings, and between listings at the least. Three more follow, each
+    /// after twice the wait: a cgroup is there before its container runs.
     pub hint: Duration,
     /// The shortest and the longest wait before a runtime that can't be asked is asked again.
     pub back_off: (Duration, Duration),
@@ -58,6 +64,7 @@ impl Default for Tempo {
             deadline: DEADLINE,
             relist: Duration::from_secs(30),
             relist_without_events: Duration::from_secs(5),
+            status: Duration::from_mins(2),
             hint: Duration::from_millis(250),
             back_off: (Duration::from_millis(250), Duration::from_secs(30)),
             events: true,
@@ -85,29 +92,27 @@ pub struct Watch {
     _task: Task,
 }
 
-/// Tells a watch that a container may have come or gone. Costs nothing, never waits; many count as one.
-#[derive(Debug, Clone)]
-pub struct Hints(Arc<Notify>);
-
-impl Hints {
-    /// A container may have come or gone.
-    pub fn hint(&self) {
-        self.0.notify_one();
+/// The id of the container or sandbox whose cgroup has this name; `None` where it is none's.
+pub fn id_in(name: &str) -> Option<String> {
+    // Without systemd it is an id in a pod's folder.
+    let is_bare = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_bare {
+        return Some(name.into());
     }
+    let place = Place::of(Path::new(name));
+    place.container.filter(|_| place.role == Role::Container && !name.contains('/'))
 }
 
 /// Whether the birth or death of a cgroup of this name is worth a hint: a container's can be.
 pub fn concerns(name: &str) -> bool {
-    // Without systemd it is an id in a pod's folder.
-    let bare = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-    bare || (Place::of(Path::new(name)).role == Role::Container && !name.contains('/'))
+    id_in(name).is_some()
 }
 
 /// Starts to watch the runtime at a socket. Must be called in a tokio runtime.
 pub fn watch(socket: PathBuf, locator: Locator, tempo: Tempo) -> Watch {
     let (sender, updates) = mpsc::channel(UPDATES_MAX);
     let inventory = Arc::new(Mutex::new(Inventory::default()));
-    let hints = Hints(Arc::new(Notify::new()));
+    let hints = Hints::default();
     let keeper = Keeper {
         socket,
         locator,
@@ -211,10 +216,15 @@ impl Keeper {
         let mut resubscribe = BackOff::new(self.tempo.hint, SUBSCRIBE_MAX);
         let mut events = Subscription::start(&client, self.tempo.events, Duration::ZERO);
         let mut schedule = Schedule::new(self.tempo.clone());
+        let mut looks = Looks::new(self.tempo.hint);
+        let mut asked = Asked::new(self.tempo.status);
         let hints = self.hints.clone();
         loop {
             if schedule.is_due() {
-                let listing = survey.all().await?;
+                let now = Instant::now();
+                let kept = |said: &Container| self.kept(said).filter(|_| !asked.is_due(&said.id, now));
+                let listing = survey.all_but(kept).await?;
+                asked.listed(listing.containers.iter().map(|container| container.id.as_str()), now);
                 schedule.listed(events.is_served());
                 let changes = self.locked().replace(listing);
                 if self.tell(changes).await.is_err() {
@@ -222,12 +232,30 @@ impl Keeper {
                 }
                 continue;
             }
+            if let Some((id, look)) = looks.take(Instant::now()) {
+                if self.is_known(&id, look.cue) {
+                    continue;
+                }
+                asked.asked(&id, Instant::now());
+                if self.look(&survey, &id).await?.is_err() {
+                    return Ok(Unfollowed);
+                }
+                if look.cue != Cue::Changed && !self.is_known(&id, look.cue) {
+                    looks.again(id, look, Instant::now());
+                }
+                continue;
+            }
             let mut ids = Vec::new();
+            let next = looks.next().map_or(schedule.next, |next| next.min(schedule.next));
             tokio::select! {
                 () = self.updates.closed() => return Ok(Unfollowed),
-                () = sleep_until(schedule.next) => continue,
-                () = hints.0.notified() => {
-                    schedule.hint();
+                () = sleep_until(next) => continue,
+                told = hints.told() => {
+                    let now = Instant::now();
+                    let has_room = told.ids.into_iter().fold(true, |all, (id, cue)| looks.add(id, cue, now) && all);
+                    if told.anything || !has_room {
+                        schedule.hint();
+                    }
                     continue;
                 }
                 count = events.news.recv_many(&mut ids, EVENTS_MAX) => {
@@ -243,15 +271,43 @@ impl Keeper {
                 }
             }
             for id in ids.into_iter().collect::<BTreeSet<_>>() {
-                let news = survey.one(&id).await?;
-                let changes = {
-                    let mut inventory = self.locked();
-                    news.into_iter().flat_map(|event| inventory.apply(event)).collect()
-                };
-                if self.tell(changes).await.is_err() {
+                asked.asked(&id, Instant::now());
+                if self.look(&survey, &id).await?.is_err() {
                     return Ok(Unfollowed);
                 }
             }
+        }
+    }
+
+    /// Looks at one and takes in how it is.
+    async fn look(&mut self, survey: &Survey, id: &str) -> Result<Result<(), Unfollowed>, CriError> {
+        let news = survey.one(id).await?;
+        let changes = {
+            let mut inventory = self.locked();
+            news.into_iter().flat_map(|event| inventory.apply(event)).collect()
+        };
+        Ok(self.tell(changes).await)
+    }
+
+    /// What is known of a container that the listing says nothing new of.
+    fn kept(&self, said: &Container) -> Option<Arc<Container>> {
+        let known = self.locked().kept_container(&said.id)?;
+        let same = (known.state, &known.sandbox, known.attempt) == (said.state, &said.sandbox, said.attempt);
+        (same && known.home.is_ok()).then_some(known)
+    }
+
+    /// Whether the inventory has what was heard of.
+    fn is_known(&self, id: &str, cue: Cue) -> bool {
+        let inventory = self.locked();
+        let (container, pod) = (inventory.container(id), inventory.pod(id));
+        let runs = container.is_some_and(|container| container.state == ContainerState::Running);
+        match cue {
+            Cue::Born => {
+                (runs && container.is_some_and(|container| container.home.is_ok()))
+                    || pod.is_some_and(|pod| pod.cgroup.is_some())
+            }
+            Cue::Died => !runs && pod.is_none_or(|pod| pod.state != PodState::Ready),
+            Cue::Changed => false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Benchmarks on a real kernel. Run inside the VM by `cargo xtask bench`.
 
 mod adversary;
+mod agent;
 mod clock;
 mod cold;
 mod cost;
@@ -27,6 +28,11 @@ enum Bench {
     Oom(oom::Options),
     /// What the kernel programs cost.
     Cost(cost::Options),
+    /// What the node agent takes, idle and under load; how soon it acts; how much it bears.
+    Agent(agent::Options),
+    /// Writes limits at a rate, for another benchmark.
+    #[command(name = "write-limits", hide = true)]
+    Writer(agent::writer::Options),
     /// What gets past the guard while it looks, and what it and the drift sentinel cost.
     Guard(guard::Options),
 }
@@ -50,6 +56,8 @@ fn main() -> Result<()> {
             Bench::Restore(options) => restore::run(options).await,
             Bench::Oom(options) => oom::run(&options),
             Bench::Cost(options) => cost::run(&options),
+            Bench::Agent(options) => agent::run(options).await,
+            Bench::Writer(options) => agent::writer::run(&options),
             Bench::Guard(options) => guard::run(options).await,
         }
     })

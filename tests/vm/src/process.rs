@@ -68,20 +68,6 @@ impl Drop for Holder {
     }
 }
 
-/// Every process.
-pub(crate) fn pids() -> impl Iterator<Item = u32> {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// A child of a process.
-pub(crate) fn child_of(parent: u32) -> Option<u32> {
-    let parent = format!("\nPPid:\t{parent}\n");
-    pids().find(|pid| {
-        std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| text.contains(&parent))
-    })
-}
-
 /// Another process, to be told when it ends.
 pub(crate) struct Other {
     pid: Pid,

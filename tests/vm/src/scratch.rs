@@ -117,7 +117,8 @@ impl Drop for Scratch {
     }
 }
 
-fn remove(path: &Path) {
+/// Removes a cgroup and all below it, in which nothing runs any more.
+pub(crate) fn remove(path: &Path) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             remove(&entry.path());

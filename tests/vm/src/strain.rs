@@ -1,6 +1,6 @@
 //! A node that has too little of something.
 
-use crate::process::pids;
+use enforcer_vm_tests::processes::pids;
 use enforcer_vm_tests::{
     scratch::Scratch,
     workload::{PROGRAM, Workload},

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cgroup::fixture::Fixture;
-use enforcer_gate::{Micros, Protection};
+use enforcer_gate::{AncestorLimit, Limit, Micros, Pressure, Protection};
 
 struct Host {
     meminfo: tempfile::NamedTempFile,

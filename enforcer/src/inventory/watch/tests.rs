@@ -4,14 +4,12 @@ use super::super::{Step, known::Found, model::NoHome};
 use super::*;
 use crate::{
     cgroup::Mount,
-    cri::{
-        fixture::{Reply, Server},
-        message::{
-            self, ContainerEventResponse, ContainerMetadata, ContainerStatusResponse, ListContainersResponse,
-            ListPodSandboxResponse, PodSandboxMetadata, PodSandboxStatusResponse,
-        },
+    cri::message::{
+        self, ContainerEventResponse, ContainerMetadata, ContainerStatusResponse, ListContainersResponse,
+        ListPodSandboxResponse, PodSandboxMetadata, PodSandboxStatusResponse,
     },
 };
+use enforcer_test_cri::{Reply, Server};
 use prost::Message;
 use std::collections::BTreeMap;
 use tokio::time::timeout;
@@ -146,7 +144,7 @@ impl Rig {
     }
 
     fn count(&self, call: &str) -> usize {
-        self.server.calls().iter().filter(|made| *made == call).count()
+        self.server.calls(call)
     }
 }
 
@@ -156,6 +154,7 @@ fn patient() -> Tempo {
         deadline: Duration::from_mins(1),
         relist: NEVER,
         relist_without_events: NEVER,
+        status: Duration::ZERO,
         hint: Duration::from_millis(10),
         back_off: (Duration::from_millis(10), Duration::from_millis(100)),
         events: false,
@@ -267,6 +266,60 @@ fn a_hint_brings_listings_until_all_is_quiet() {
 }
 
 #[test]
+fn one_that_was_heard_of_is_looked_at_until_it_is_as_heard() {
+    block_on(async {
+        let rig = Rig::start();
+        rig.node.set(&[]);
+        let mut watch = rig.watch(patient());
+        assert_eq!(words(watch.next().await), "current +pause");
+        let hints = watch.hints();
+        hints.look_at("a", Cue::Born);
+        // The cgroup is there first.
+        while rig.count("ListContainers") < 2 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        rig.node.set(&["a"]);
+        assert_eq!(words(watch.next().await), "changed +a");
+        hints.look_at("a", Cue::Died);
+        rig.node.set(&[]);
+        assert_eq!(words(watch.next().await), "changed -a");
+        let looks = rig.count("ListContainers");
+        assert!(looks <= 1 + 4 + 4, "{looks}");
+        // What is known already is no reason to ask.
+        hints.look_at("pause", Cue::Born);
+        hints.look_at("a", Cue::Died);
+        hints.look_at("never seen", Cue::Died);
+        sleep(Duration::from_millis(200)).await;
+        assert_eq!(rig.count("ListContainers"), looks);
+        hints.look_at("pause", Cue::Changed);
+        while rig.count("ListContainers") == looks {
+            sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(rig.count("ListContainers"), looks + 1);
+    });
+}
+
+#[test]
+fn a_listing_asks_only_about_those_of_which_it_is_time() {
+    block_on(async {
+        let rig = Rig::start();
+        let often = Duration::from_millis(5);
+        let listed = async |status, count| {
+            let mut watch = rig.watch(Tempo { relist_without_events: often, status, ..patient() });
+            assert_eq!(words(watch.next().await), "current +pause +a");
+            let before = rig.count("ListContainers");
+            while rig.count("ListContainers") < before + count {
+                sleep(often).await;
+            }
+        };
+        listed(NEVER, 5).await;
+        assert_eq!(rig.count("ContainerStatus"), 1);
+        listed(Duration::ZERO, 5).await;
+        assert!(rig.count("ContainerStatus") >= 5, "{}", rig.count("ContainerStatus"));
+    });
+}
+
+#[test]
 fn a_runtime_that_goes_and_comes_is_told_and_made_up_for() {
     block_on(async {
         let mut rig = Rig::start();
@@ -330,6 +383,6 @@ fn names_of_cgroups_that_are_worth_a_look() {
         ("cron.service".into(), false),
         (String::new(), false),
     ] {
-        assert_eq!(concerns(&name), is, "{name}");
+        assert_eq!((concerns(&name), id_in(&name)), (is, is.then(|| id.clone())), "{name}");
     }
 }

@@ -1,11 +1,11 @@
 //! What the agent does by itself, and what it is told.
 
-use super::rig::{AT_ONCE, Agent, page, says, text};
 use super::{MIB, block_on, cgroup_of, holds, memory};
 use crate::cri::rig::Containerd;
 use crate::debian::{kills, read, write};
 use enforcer::admin::model::ContainerView;
 use enforcer_gate::{Bytes, Limit};
+use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent, says, text};
 use nix::sys::signal::Signal;
 use std::path::Path;
 
@@ -62,7 +62,7 @@ pub(super) fn auto_shrink() {
         assert_eq!(left.limit, view.limit);
         let other = agent.seen("other", "read", |view| view.limit.is_some()).await;
         assert_eq!(other.limit, Some(Limit::Bytes(Bytes::from_mib(128))), "nobody asked for it");
-        let (_, metrics) = page("/metrics");
+        let (_, metrics) = agent.page("/metrics");
         assert!(
             metrics.contains("enforcer_shrink_verdicts_total{verdict=\"committed\",reason=\"none\"} 1"),
             "{metrics}"
@@ -92,7 +92,7 @@ pub(super) fn guard() {
         write(&app, "memory.max", "100M");
         // Nobody asked for it there.
         write(&other, "memory.max", "64M");
-        let (_, metrics) = page("/metrics");
+        let (_, metrics) = agent.page("/metrics");
         assert!(metrics.contains("enforcer_guard_armed 1"), "{metrics}");
         drop(agent);
         // It is gone with its process.
@@ -117,7 +117,7 @@ pub(super) fn pause() {
         agent.heard("that it was taken back", |said| says(said, "verdict", "taken back"));
         let view = agent.seen("app", "read", |view| view.limit.is_some()).await;
         assert!(view.last_verdict.contains("taken back"), "{view:#?}");
-        let (_, metrics) = page("/metrics");
+        let (_, metrics) = agent.page("/metrics");
         assert!(metrics.contains("enforcer_paused 1"), "{metrics}");
         assert_eq!(agent.ask(&["resume"]).0, Some(0));
         braked(&agent).await;

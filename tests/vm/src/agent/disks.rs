@@ -1,12 +1,12 @@
 //! Disks that are full, that hang, or that hold what another version wrote.
 
 use super::acts::{LABEL, braked, limit, wasteful};
-use super::rig::{AT_ONCE, Agent, says, text};
 use super::{MIB, block_on, cgroup_of, memory, state};
 use crate::cri::rig::{Containerd, LONG};
 use crate::debian::{kills, output, read};
 use crate::disk::{DATA, Full, Hung};
 use enforcer::admin::model::PartState;
+use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent, says, text};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -59,7 +59,7 @@ fn refuses(agent: &Agent, cgroup: &Path) {
 async fn oom(containerd: &mut Containerd, name: &str) {
     containerd.run_pod(name, "").await;
     let script = "/bin/busybox tail -f /dev/null | /bin/enforcer-workload anon --size 80Mi; exec /bin/busybox sleep 100000";
-    containerd.run_program(name, memory(40 * MIB), &["/bin/busybox", "sh", "-c", script]).await;
+    containerd.run_job(name, &["/bin/busybox", "sh", "-c", script], memory(40 * MIB)).await;
 }
 
 /// Words of the guard's log, or of the OOM store.

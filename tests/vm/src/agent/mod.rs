@@ -1,9 +1,10 @@
-//! The agent beside a real containerd with runc and crun, under systemd's cgroups.
+//! The agent beside a real containerd with runc and crun, under systemd's cgroups; and beside more containers than that
+//! bears here.
 
 mod acts;
 mod disks;
+mod numbers;
 mod pauses;
-mod rig;
 mod sees;
 mod strains;
 mod survives;
@@ -44,6 +45,12 @@ pub(crate) fn cases() -> Vec<Case> {
         debian("agent::after_its_end_nothing_is_left", uninstall::nothing_is_left),
         debian("agent::there_is_one_a_node", survives::second),
         debian("agent::what_comes_and_goes_leaves_nothing_behind", survives::churn),
+        Case {
+            name: "agent::of_250_containers_that_come_and_go_nothing_is_left",
+            tier: Tier::Full,
+            needs: nothing,
+            run: numbers::churn,
+        },
     ]
 }
 

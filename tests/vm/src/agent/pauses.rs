@@ -1,13 +1,13 @@
 //! The stop switch: what it lifts, and what it does not wait for.
 
 use super::acts::{LABEL, braked, limit, wasteful};
-use super::rig::{AT_ONCE, Agent, says, text};
 use super::{MIB, block_on, cgroup_of, holds, memory};
 use crate::cri::rig::{Containerd, LONG, STOPPING};
 use crate::debian::{kills, read, write};
-use crate::process::pids;
 use enforcer::admin::model::ContainerView;
 use enforcer_gate::{Bytes, Limit};
+use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent, says, text};
+use enforcer_vm_tests::processes::pids;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::Path;
@@ -97,7 +97,7 @@ pub(super) fn hung_update() {
         containerd.run_pod_with("web", STOPPING, &[LABEL], &[]).await;
         let program = holds(20);
         let program: Vec<_> = program.iter().map(String::as_str).collect();
-        containerd.run_program("app", memory(WHOLE), &program).await;
+        containerd.run_job("app", &program, memory(WHOLE)).await;
         let view: ContainerView =
             agent.seen("app", "lower", |view| view.limit < Some(Limit::Bytes(Bytes::new(WHOLE)))).await;
         let cgroup = cgroup_of(&view);

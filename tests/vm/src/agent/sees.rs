@@ -1,11 +1,11 @@
 //! What the agent knows and tells.
 
-use super::rig::{AT_ONCE, Agent, page, says, text};
 use super::{MIB, block_on, cgroup_of, holds, memory, state};
 use crate::cri::rig::{Containerd, NAMESPACE, SOCKET};
 use crate::debian::{output, read, run, write};
 use enforcer::admin::model::PartState;
 use enforcer_gate::{Bytes, Limit};
+use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent, says, text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::path::Path;
@@ -38,8 +38,8 @@ pub(super) fn containers() {
         let status = agent.status().await;
         assert!(status.parts.iter().all(|part| part.state == PartState::Ready), "{:#?}", status.parts);
         assert_eq!((status.pods, status.containers, status.paused), (2, 2, false));
-        assert_eq!(page("/readyz").0, 200);
-        let (code, metrics) = page("/metrics");
+        assert_eq!(agent.page("/readyz").0, 200);
+        let (code, metrics) = agent.page("/metrics");
         assert_eq!(code, 200);
         let series = |name: &str| {
             metrics.lines().filter(|line| line.contains(&format!("container=\"{name}\""))).count()
@@ -61,7 +61,7 @@ pub(super) fn containers() {
             assert!(began.elapsed() < crate::cri::rig::LONG, "it is gone");
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
-        let (_, metrics) = page("/metrics");
+        let (_, metrics) = agent.page("/metrics");
         assert!(!metrics.contains("of-crun"), "{metrics}");
         agent.end();
         containerd.forget(&crun);
@@ -76,9 +76,9 @@ pub(super) fn runtime() {
         let agent = Agent::start(&often);
         agent.heard("that there is no runtime", |said| text(said).contains("no CRI socket"));
         assert_eq!(state(&agent.status().await, "inventory"), PartState::Failed);
-        let (code, said) = page("/readyz");
+        let (code, said) = agent.page("/readyz");
         assert!(code == 503 && said.contains("inventory") && said.contains("no CRI socket"), "{code} {said}");
-        assert_eq!(page("/healthz").0, 200);
+        assert_eq!(agent.page("/healthz").0, 200);
         assert_eq!(agent.ask(&["status"]).0, Some(1));
         let mut containerd = Containerd::start().await;
         agent.is_current();
@@ -94,7 +94,7 @@ pub(super) fn runtime() {
         write(&cgroup_of(&view), "memory.max", "60M");
         let drift = agent.heard("the drift", |said| says(said, "drift", "memory.max 64Mi -> 60Mi"));
         assert_eq!(drift["target"], "pod/testing/web:app");
-        assert_eq!(page("/healthz").0, 200);
+        assert_eq!(agent.page("/healthz").0, 200);
         containerd.signal(Signal::SIGCONT);
         agent.is_current();
         containerd.kill();
@@ -133,7 +133,7 @@ pub(super) fn oom() {
         assert_eq!((&of["pod"], &of["image"]), (&"testing/web".into(), &"docker.io/local/busybox:1".into()));
         let (_, out, _) = agent.ask(&["explain", "pod/testing/web:app"]);
         assert!(out.contains("oom"), "{out}");
-        let (_, metrics) = page("/metrics");
+        let (_, metrics) = agent.page("/metrics");
         let killed = metrics.lines().find(|line| {
             line.starts_with("enforcer_oom_kills_total{owner=\"container\"") && line.ends_with(" 1")
         });

@@ -1,12 +1,12 @@
 //! A node that has no memory or no CPU left while the agent shrinks.
 
 use super::acts::{LABEL, braked, limit, wasteful};
-use super::rig::{AT_ONCE, Agent};
 use super::{MIB, block_on, cgroup_of, memory};
 use crate::cri::rig::{Containerd, LONG};
 use crate::debian::{kills, read, write};
 use crate::process::Other;
 use crate::strain::{Foremost, Hogs, Storm};
+use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent};
 use enforcer_vm_tests::scratch::{MOUNT, Scratch};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -66,7 +66,7 @@ pub(super) fn behind_heavy() {
         // More, when it is told to.
         let script =
             format!("trap '{} &' USR1; {} & while :; do /bin/busybox sleep 1; done", holds(60), holds(20));
-        containerd.run_program("app", memory(128 * MIB), &["/bin/busybox", "sh", "-c", &script]).await;
+        containerd.run_job("app", &["/bin/busybox", "sh", "-c", &script], memory(128 * MIB)).await;
         let cgroup = cgroup_of(&braked(&agent).await);
         let first: i32 =
             read(&cgroup, "cgroup.procs").lines().next().and_then(|pid| pid.parse().ok()).expect("a pid");

@@ -1,10 +1,10 @@
 //! What the agent and the node survive.
 
-use super::rig::{AT_ONCE, Agent, page, says};
 use super::{MIB, block_on, cgroup_of, holds, memory};
 use crate::cri::rig::{Containerd, LONG};
 use crate::debian::{kills, output, read};
 use crate::disk::Disk;
+use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent, says};
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,7 @@ pub(super) fn full_disk() {
             (read(&cgroup, "memory.max"), read(&cgroup, "memory.high")),
             ((128 * MIB).to_string(), "max".into())
         );
-        assert_eq!(page("/healthz").0, 200);
+        assert_eq!(agent.page("/healthz").0, 200);
         std::fs::remove_file(filler).expect("make room");
         agent.heard("the verdict", |said| says(said, "verdict", "committed"));
         agent.end();
@@ -144,7 +144,7 @@ pub(super) fn churn() {
             assert!(began.elapsed() < LONG, "{before:?}, now {:?}", own(&agent));
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        let (_, metrics) = page("/metrics");
+        let (_, metrics) = agent.page("/metrics");
         assert!(!metrics.contains("container=\"c-"), "{metrics}");
         let lost = agent.status().await.lost;
         assert!(lost.is_empty(), "{lost:?}");

@@ -1,12 +1,12 @@
 //! What is left after the agent's end, and what takes that away.
 
 use super::acts::{LABEL, braked, wasteful};
-use super::rig::{AT_ONCE, Agent, text};
 use super::{block_on, cgroup_of};
 use crate::bpf::Loaded;
 use crate::cri::rig::{Containerd, LONG};
 use crate::debian::run;
-use crate::process::pids;
+use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent, text};
+use enforcer_vm_tests::processes::pids;
 use enforcer_vm_tests::scratch::MOUNT;
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;

@@ -8,6 +8,7 @@ use super::message::{
 use crate::debian::{output, run};
 use enforcer::cri::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata};
 use enforcer::cri::{Client, CriError};
+pub(crate) use enforcer_vm_tests::agent_rig::LONG;
 use enforcer_vm_tests::workload::PROGRAM;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -21,8 +22,6 @@ use std::time::{Duration, Instant};
 
 /// Where it is looked for by itself.
 pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
-/// What starting a pod may take under emulation, and anything else that is waited for.
-pub(crate) const LONG: Duration = Duration::from_mins(3);
 /// The handler of a runtime that is stopped in the middle of each update, and goes on with SIGCONT.
 pub(crate) const STOPPING: &str = "stopping";
 const STOPPING_PROGRAM: &str = "/run/enforcer-stopping-runc";

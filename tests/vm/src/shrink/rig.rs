@@ -1,6 +1,6 @@
 //! A cgroup, the command at work on it, and what came of it.
 
-use crate::process::child_of;
+use enforcer_vm_tests::processes::child_of;
 use enforcer_vm_tests::scratch::Scratch;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

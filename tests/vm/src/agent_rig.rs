@@ -1,8 +1,6 @@
-//! A running agent, and what it says.
+//! A running agent (`enforcer run`), and what it says. Panics where it does not do as it should.
 
-use crate::cri::rig::LONG;
-use crate::debian::output;
-use crate::process::child_of;
+use crate::processes::child_of;
 use enforcer::actuate::STATE_DIR_DEFAULT;
 use enforcer::admin::model::{ContainerView, Status};
 use enforcer::admin::{Client, SOCKET_DEFAULT};
@@ -17,10 +15,12 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// What anything may take under emulation that is waited for.
+pub const LONG: Duration = Duration::from_mins(3);
 const ENFORCER: &str = "/bin/enforcer";
 
 /// A schedule with nothing to wait for, and short states of the gate.
-pub(super) const AT_ONCE: [&str; 14] = [
+pub const AT_ONCE: [&str; 14] = [
     "agent.reading_interval=200ms",
     "policy.interval=1s",
     "policy.interval_max=2s",
@@ -39,8 +39,9 @@ pub(super) const AT_ONCE: [&str; 14] = [
 ];
 
 /// An agent with folders and a socket of its own.
-pub(super) struct Agent {
-    pub(super) folder: TempDir,
+#[derive(Debug)]
+pub struct Agent {
+    folder: TempDir,
     socket: PathBuf,
     child: Child,
     lines: Receiver<Value>,
@@ -87,12 +88,12 @@ fn launch(folder: &Path, file: Option<&Path>, sets: &[&str]) -> (Child, Receiver
 
 impl Agent {
     /// Starts it and waits until it runs.
-    pub(super) fn start(sets: &[&str]) -> Self {
+    pub fn start(sets: &[&str]) -> Self {
         Self::launched(None, sets)
     }
 
     /// The same with the folders and the socket that one without a configuration has.
-    pub(super) fn in_default_places(sets: &[&str]) -> Self {
+    pub fn in_default_places(sets: &[&str]) -> Self {
         let own = [
             format!("agent.state_dir={STATE_DIR_DEFAULT}"),
             format!("agent.admin_socket={SOCKET_DEFAULT}"),
@@ -106,7 +107,7 @@ impl Agent {
     }
 
     /// The same with a file, over which `sets` are.
-    pub(super) fn start_with(file: &Path, sets: &[&str]) -> Self {
+    pub fn start_with(file: &Path, sets: &[&str]) -> Self {
         Self::launched(Some(file), sets)
     }
 
@@ -120,40 +121,42 @@ impl Agent {
     }
 
     /// The same, and its inventory is current.
-    pub(super) fn ready(sets: &[&str]) -> Self {
+    pub fn ready(sets: &[&str]) -> Self {
         let agent = Self::start(sets);
         agent.is_current();
         agent
     }
 
     /// Starts it anew, in the same folders.
-    pub(super) fn again(&mut self, sets: &[&str]) {
+    pub fn again(&mut self, sets: &[&str]) {
         (self.child, self.lines) = launch(self.folder.path(), None, sets);
         self.said.borrow_mut().clear();
         self.heard("that it runs", |said| said["text"] == "enforcer runs");
     }
 
     /// Waits until its inventory is current.
-    pub(super) fn is_current(&self) {
+    pub fn is_current(&self) {
         self.heard("the inventory", |said| text(said).starts_with("the inventory is current"));
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    /// A file or folder of its own.
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// The restorer of a change in flight: a child of its own.
-    pub(super) fn restorer(&self) -> Option<u32> {
+    pub fn restorer(&self) -> Option<u32> {
         child_of(self.child.id())
     }
 
     /// Waits until it has said such a thing, and takes it: what is waited for next is another one.
     #[track_caller]
-    pub(super) fn heard(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    pub fn heard(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         let began = Instant::now();
         loop {
             let found = self.said.borrow().iter().position(&is_it);
@@ -168,16 +171,18 @@ impl Agent {
         }
     }
 
-    pub(super) fn client(&self) -> Client {
+    /// Who asks over its admin socket.
+    pub fn client(&self) -> Client {
         Client::new(self.socket.clone(), LONG)
     }
 
-    pub(super) async fn status(&self) -> Status {
+    /// How it is, as it says.
+    pub async fn status(&self) -> Status {
         self.client().status().await.expect("it answers")
     }
 
     /// Waits until a container is seen so.
-    pub(super) async fn seen(
+    pub async fn seen(
         &self,
         name: &str,
         what: &str,
@@ -196,25 +201,38 @@ impl Agent {
     }
 
     /// A command of this agent's: exit code, standard output, standard error.
-    pub(super) fn ask(&self, words: &[&str]) -> (Option<i32>, String, String) {
+    pub fn ask(&self, words: &[&str]) -> (Option<i32>, String, String) {
         let socket = self.socket.display().to_string();
-        let answer =
-            output(ENFORCER, words.iter().copied().chain(["--socket", &socket, "--deadline", "60s"]));
+        let words = words.iter().copied().chain(["--socket", &socket, "--deadline", "60s"]);
+        let answer = Command::new(ENFORCER).args(words).stdin(Stdio::null()).output().expect("start it");
         let text = |bytes| String::from_utf8(bytes).expect("text");
         (answer.status.code(), text(answer.stdout), text(answer.stderr))
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
+    /// What a page says, with its status.
+    pub fn page(&self, path: &str) -> (u16, String) {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect("127.0.0.1:9464").expect("it listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("asks");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answers");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+        (status, body.to_owned())
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it runs");
     }
 
     /// Waits for its end.
-    pub(super) fn ended(&mut self) -> ExitStatus {
+    pub fn ended(&mut self) -> ExitStatus {
         self.child.wait().expect("wait for it")
     }
 
     /// SIGTERM, and it ends well.
-    pub(super) fn end(mut self) {
+    pub fn end(mut self) {
         self.signal(Signal::SIGTERM);
         let status = self.ended();
         assert!(status.success(), "{status}; {:#?}", self.said.borrow());
@@ -229,24 +247,12 @@ impl Drop for Agent {
     }
 }
 
-/// What a page says, with its status.
-pub(super) fn page(path: &str) -> (u16, String) {
-    use std::io::{Read as _, Write as _};
-    let mut stream = std::net::TcpStream::connect("127.0.0.1:9464").expect("it listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("asks");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("answers");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-    (status, body.to_owned())
-}
-
 /// What a line says.
-pub(super) fn text(said: &Value) -> &str {
+pub fn text(said: &Value) -> &str {
     said["text"].as_str().expect("text")
 }
 
 /// Whether a line is of this kind and says so.
-pub(super) fn says(said: &Value, kind: &str, part: &str) -> bool {
+pub fn says(said: &Value, kind: &str, part: &str) -> bool {
     said["kind"] == kind && text(said).contains(part)
 }

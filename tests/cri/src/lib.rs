@@ -1,10 +1,12 @@
-//! A runtime that does as a script says, also what no sound one would.
+//! A container runtime that does as a script says, also what no sound one would: gRPC over a Unix socket, with messages
+//! of whoever writes the script.
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use prost::Message;
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -15,7 +17,7 @@ use tokio::{
 };
 
 /// What comes of a call.
-pub(crate) enum Reply {
+pub enum Reply {
     /// This message.
     Answer(Vec<u8>),
     /// This code of gRPC, with a message.
@@ -29,50 +31,61 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    pub(crate) fn of(message: &impl Message) -> Self {
+    /// A message, encoded.
+    pub fn of(message: &impl Message) -> Self {
         Self::Answer(message.encode_to_vec())
     }
 }
 
+/// Calls so far, by name.
+type Calls = Mutex<BTreeMap<String, usize>>;
+/// From a call's name and its message, encoded, to what comes of it.
 type Script = dyn FnMut(&str, &[u8]) -> Reply + Send;
 
 /// It listens until it is dropped.
-pub(crate) struct Server {
+pub struct Server {
     folder: tempfile::TempDir,
-    calls: Arc<Mutex<Vec<String>>>,
+    calls: Arc<Calls>,
     script: Arc<Mutex<Script>>,
     accepting: JoinHandle<()>,
     broken: Arc<Notify>,
 }
 
 impl Server {
-    pub(crate) fn start(script: impl FnMut(&str, &[u8]) -> Reply + Send + 'static) -> Self {
+    /// Listens in a folder of its own. Must be called in a tokio runtime.
+    pub fn start(script: impl FnMut(&str, &[u8]) -> Reply + Send + 'static) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let script: Arc<Mutex<Script>> = Arc::new(Mutex::new(script));
-        let calls = Arc::new(Mutex::new(Vec::new()));
+        let calls = Arc::default();
         let broken = Arc::new(Notify::new());
         let accepting = accept(&folder.path().join("sock"), &script, &calls, &broken);
         Self { folder, calls, script, accepting, broken }
     }
 
-    pub(crate) fn socket(&self) -> PathBuf {
+    /// Where it listens.
+    pub fn socket(&self) -> PathBuf {
         self.folder.path().join("sock")
     }
 
-    /// The calls so far.
-    pub(crate) fn calls(&self) -> Vec<String> {
+    /// How often each call was made, by name.
+    pub fn all_calls(&self) -> BTreeMap<String, usize> {
         self.calls.lock().expect("nobody panicked").clone()
     }
 
+    /// How often it was called so.
+    pub fn calls(&self, call: &str) -> usize {
+        self.calls.lock().expect("nobody panicked").get(call).copied().unwrap_or(0)
+    }
+
     /// It goes away with all connections, as one that is killed.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         self.accepting.abort();
         self.broken.notify_waiters();
         std::fs::remove_file(self.socket()).expect("it is there");
     }
 
     /// It is there again.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.accepting = accept(&self.socket(), &self.script, &self.calls, &self.broken);
     }
 }
@@ -86,7 +99,7 @@ impl Drop for Server {
 fn accept(
     socket: &Path,
     script: &Arc<Mutex<Script>>,
-    calls: &Arc<Mutex<Vec<String>>>,
+    calls: &Arc<Calls>,
     broken: &Arc<Notify>,
 ) -> JoinHandle<()> {
     let listener = UnixListener::bind(socket).expect("listens");
@@ -105,7 +118,7 @@ fn accept(
     })
 }
 
-async fn serve(stream: UnixStream, script: &Mutex<Script>, calls: &Mutex<Vec<String>>, broken: &Arc<Notify>) {
+async fn serve(stream: UnixStream, script: &Mutex<Script>, calls: &Calls, broken: &Arc<Notify>) {
     let mut connection = h2::server::handshake(stream).await.expect("speaks HTTP/2");
     let mut hung = Vec::new();
     let mut streams = JoinSet::new();
@@ -130,7 +143,7 @@ async fn serve(stream: UnixStream, script: &Mutex<Script>, calls: &Mutex<Vec<Str
                         bytes = whole(&mut body) => bytes,
                         _ = std::future::poll_fn(|context| connection.poll_closed(context)) => return,
                     };
-                    calls.lock().expect("nobody panicked").push(call.clone());
+                    *calls.lock().expect("nobody panicked").entry(call.clone()).or_default() += 1;
                     (script.lock().expect("nobody panicked"))(&call, &bytes)
                 };
                 match reply {
