@@ -204,7 +204,7 @@ fn nothing_is_left_to_recover_from_an_empty_folder() {
 
 #[test]
 fn completions_and_manual_pages_name_every_command() {
-    let commands = ["check", "ps", "floor", "shrink", "record", "replay", "recover"];
+    let commands = ["check", "ps", "floor", "shrink", "resize", "record", "replay", "recover"];
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let answer = enforcer(["completions", shell]);
         assert_eq!(answer.code, 0);
@@ -223,6 +223,27 @@ fn completions_and_manual_pages_name_every_command() {
     let of_help: Vec<_> = pages.filter(|name| name.to_string_lossy().contains("help")).collect();
     assert!(of_help.is_empty(), "{of_help:?}");
     assert_eq!(enforcer(["man", "--out", "/proc/nowhere"]).code, 1);
+}
+
+#[test]
+fn what_is_to_be_resized_and_how_is_read_before_anything_is_asked() {
+    wrong(&["resize", "a"], "required arguments were not provided");
+    for (option, value, says) in [
+        ("--memory", "0", "it is zero"),
+        ("--memory", "12x", "is no suffix"),
+        ("--cpu", "-1", "no amount of CPU"),
+        ("--cpu", "0", "more than zero"),
+        ("--cpu-weight", "0", "not in 1..=10000"),
+        ("--cpu-shares", "1", "not in 2..=262144"),
+    ] {
+        wrong(&["resize", "a", option, value], says);
+    }
+    wrong(&["resize", "a", "--cpu-weight", "5", "--cpu-shares", "5"], "cannot be used with");
+    wrong(&["resize", "a", "--cpu", "1", "--via", "kube"], "possible values: cri, cgroup");
+    for words in [&["shrink", "--to=1Mi"][..], &["resize", "--cpu=1"], &["floor"]] {
+        wrong(&[words, &["pod/a/B"]].concat(), "a pod's name is made of a-z");
+        wrong(&[words, &["pod/a/b", "--cri=x"]].concat(), "neither unix:///path nor an absolute path");
+    }
 }
 
 #[test]

@@ -65,8 +65,9 @@ pub(super) fn find(what: &str, text: &str, cri: &options::Cri, whole: bool) -> R
                 }
                 _ if whole && is_limited(&mount, pod) => (pod.clone(), None),
                 _ => {
-                    let names: Vec<_> =
-                        running.iter().take(LISTED_MAX).map(|container| shown(&container.name)).collect();
+                    let mut names: Vec<_> = running.iter().map(|container| shown(&container.name)).collect();
+                    names.sort_unstable();
+                    names.truncate(LISTED_MAX);
                     let why = format!("several containers of it run: {}", names.join(", "));
                     return Err(usage(&why, &format!("name one: {text}:{}", names[0])));
                 }

@@ -11,7 +11,7 @@ use crate::{
     actuate::{SessionOptions, StateDir},
     cgroup::{Cgroup, Mount, shown},
     cri::{Client, message::LinuxContainerResources},
-    drift::{Expected, MendError, keep, mend},
+    drift::{Expected, MendError, keep, mend, shown as value},
     inventory::{Container, Locator, Pod},
     node::pressure_killer,
     probe::LimitKind,
@@ -124,9 +124,14 @@ impl Actor {
                     if !is_done {
                         break;
                     }
+                    if update.is_none() {
+                        hold(&cgroup, &mut outcome).await?;
+                    }
                 }
                 Step::Update(sent) if outcome.told.is_none() => {
-                    outcome.told = Some(tell(&self.client, &of.container.id, sent, pin!(pending())).await);
+                    let cancel = gate.as_ref().and_then(|gate| gate.cancel.clone());
+                    let stop = pin!(stopped(cancel));
+                    outcome.told = Some(tell(&self.client, &of.container.id, sent, stop).await);
                 }
                 // It was told under the gate.
                 Step::Update(_) => {}
@@ -145,6 +150,20 @@ impl Actor {
             if outcome.told.as_ref().is_some_and(|told| !told.is_taken()) {
                 break;
             }
+        }
+        if outcome.told.as_ref().is_some_and(|told| !told.is_taken()) {
+            let raised = plan.steps.iter().filter_map(|step| match step {
+                Step::RaisePod(set) => Some(set),
+                Step::Shrink { .. }
+                | Step::Update(_)
+                | Step::Set(_)
+                | Step::ShrinkPod { .. }
+                | Step::LowerPod(_) => None,
+            });
+            outcome.notes.extend(raised.map(|set| {
+                let (path, file) = (shown(&set.cgroup), set.file.name());
+                format!("{file} of {path} was raised from {} and stays so", value(set.from))
+            }));
         }
         let cancel = gate.as_ref().and_then(|gate| gate.cancel.as_ref());
         self.read_back(of, plan, &mut outcome, cancel).await;
@@ -282,6 +301,14 @@ pub async fn resize_cgroup(
 /// The plan for a cgroup that is not asked for as a container's.
 pub fn plan_cgroup(cgroup: &Cgroup, ask: &Ask) -> Result<Plan, ResizeError> {
     Ok(plan(ask, &look_at(cgroup)?, Via::Cgroup)?)
+}
+
+/// Ends when the handle is used.
+async fn stopped(cancel: Option<Cancel>) {
+    match cancel {
+        Some(cancel) => cancel.cancelled().await,
+        None => pending().await,
+    }
 }
 
 /// Sets a file that is no memory limit to be lowered, through systemd where it is a unit's.

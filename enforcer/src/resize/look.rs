@@ -178,13 +178,23 @@ impl Look {
         self.levels.first().and_then(Level::weight)
     }
 
-    /// How this runtime makes a weight of shares, as far as this container shows it.
+    /// How this runtime makes a weight of shares, as far as this container shows it: its own weight may have drifted, but
+    /// hardly every one.
     pub fn conversion(&self) -> Option<Conversion> {
         let shares = u64::try_from(self.spec.cpu_shares).ok().filter(|shares| *shares > 0)?;
-        let weight = self.levels.iter().filter_map(Level::weight).next_back()?;
-        let mut fits = Conversion::ALL.into_iter().filter(|conversion| conversion.weight(shares) == weight);
-        let first = fits.next()?;
-        fits.next().is_none().then_some(first)
+        let unit = match find(&self.unit, LimitKind::CpuWeight) {
+            Some(LimitValue::Weight(weight)) => Some(weight),
+            Some(
+                LimitValue::Memory(_) | LimitValue::Cpu { .. } | LimitValue::Cpus(_) | LimitValue::Count(_),
+            )
+            | None => None,
+        };
+        let weights = self.levels.iter().filter_map(Level::weight).chain(unit);
+        weights.into_iter().find_map(|weight| {
+            let mut fits = Conversion::ALL.into_iter().filter(|way| way.weight(shares) == weight);
+            let first = fits.next()?;
+            fits.next().is_none().then_some(first)
+        })
     }
 }
 

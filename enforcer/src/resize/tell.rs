@@ -100,3 +100,6 @@ async fn has(client: &Client, id: &str, sent: &LinuxContainerResources) -> bool 
     let status = client.container_status(id).await.ok().flatten();
     memory != 0 && status.is_some_and(|status| status_memory(&status) == Some(memory))
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ mod guest;
 mod oom;
 mod probe;
 mod process;
+mod resize;
 mod shrink;
 mod strain;
 mod verifier;
@@ -35,6 +36,7 @@ fn main() {
     cases.extend(cli::cases());
     cases.extend(cri::cases());
     cases.extend(agent::cases());
+    cases.extend(resize::cases());
     cases.extend(cgroup::cases());
     cases.extend(probe::cases());
     cases.extend(guard::cases());
