@@ -30,7 +30,7 @@ pub(super) struct Entry {
     pub(super) policy_state: String,
     /// The limit that a change of ours has put in force, and what the runtime was last heard to have: until it is heard
     /// to have something else.
-    ours: Option<(Bytes, Option<Limit>)>,
+    pub(super) ours: Option<(Bytes, Option<Limit>)>,
     /// A change is being carried out.
     pub(super) in_flight: bool,
     /// When the last change of ours ended: what was read before says nothing of the limit.

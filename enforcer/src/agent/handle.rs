@@ -12,7 +12,6 @@ use crate::{
     oom::Stored,
     shrink::now,
 };
-use enforcer_gate::Verdict;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -248,11 +247,11 @@ impl Agent {
                 self.metrics.shrink_ended(verdict, ended.took);
                 crate::agent::steward::said(verdict)
             }
-            Err(why) => why.clone(),
+            Err(failed) => failed.why.clone(),
         };
         self.steward.ended(ended, at);
         if let Some(entry) = self.book.get_mut(&ended.id) {
-            entry.ended(at, (ended.result == Ok(Verdict::Committed)).then_some(ended.to));
+            entry.ended(at, ended.in_force());
             entry.last_verdict = format!("to {}: {said}", ended.to);
         }
         self.happened(

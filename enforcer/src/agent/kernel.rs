@@ -79,15 +79,17 @@ impl Agent {
     fn written(&mut self, report: &Report) {
         let Outcome::Ended { cause, drift, .. } = report.outcome else { return };
         self.metrics.limit_written(report.write.file, report.about.who);
+        // The runtime may have it otherwise by now, and then it is none; and where it lags behind a limit of ours, this may
+        // be its own write of it.
+        let entry = self.book.by_cgroup(report.write.cgroup);
+        let entry = entry.filter(|entry| drift == Drift::New || (drift == Drift::No && entry.ours.is_some()));
+        if let (Some(hints), Some(entry)) = (self.runtime.hints(), entry) {
+            hints.look_at(&entry.container.id, Cue::Changed);
+        }
         if drift == Drift::No {
             return;
         }
         self.metrics.drifted(report.write.file, report.about.who);
-        // The runtime may have it otherwise by now, and then it is none.
-        let entry = self.book.by_cgroup(report.write.cgroup).filter(|_| drift == Drift::New);
-        if let (Some(hints), Some(entry)) = (self.runtime.hints(), entry) {
-            hints.look_at(&entry.container.id, Cue::Changed);
-        }
         if drift == Drift::New {
             self.tell_drift(report, cause);
         }

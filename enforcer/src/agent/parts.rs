@@ -45,28 +45,22 @@ impl Agent {
 
     /// The journals' folder was opened and settled, or could not be.
     pub(super) fn opened(&mut self, opened: Opened) {
-        let is_news = self.gate_part();
-        match opened {
-            Ok(settled) => {
-                for run in settled {
-                    let text = format!("an earlier run: {}", run.describe());
-                    self.happened("", HappeningKind::Agent, &text);
-                }
-            }
-            Err(error) if is_news => {
-                self.happened("", HappeningKind::Agent, &format!("nothing is lowered: {error}"));
-            }
-            Err(_) => {}
+        self.gate_part();
+        for run in opened.unwrap_or_default() {
+            self.happened("", HappeningKind::Agent, &format!("an earlier run: {}", run.describe()));
+        }
+        if let Some(why) = self.state.news() {
+            self.happened("", HappeningKind::Agent, &format!("nothing is lowered: {why}"));
         }
     }
 
-    /// Limits are lowered with the kernel programs and the journals. Whether that is news.
-    pub(super) fn gate_part(&self) -> bool {
+    /// Limits are lowered with the kernel programs and the journals.
+    pub(super) fn gate_part(&self) {
         let (state, why) = match &self.probe {
             Some(_) => self.state.part(),
             None => (PartState::Failed, "there are no kernel programs, and nothing is lowered unseen".into()),
         };
-        self.part(PartName::Gate, state, &why)
+        self.part(PartName::Gate, state, &why);
     }
 
     /// Loads the kernel programs and begins what goes by them.

@@ -23,7 +23,32 @@ pub(super) struct Ended {
     /// How long it took.
     pub(super) took: enforcer_gate::Micros,
     /// The gate's verdict, or why there is none.
-    pub(super) result: Result<Verdict, String>,
+    pub(super) result: Result<Verdict, Failed>,
+}
+
+/// Why there is no verdict.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub(super) why: String,
+    /// The limit asked for is in force all the same: the runtime may have it yet.
+    pub(super) stands: bool,
+}
+
+impl From<String> for Failed {
+    fn from(why: String) -> Self {
+        Self { why, stands: false }
+    }
+}
+
+impl Ended {
+    /// The limit that it has put in force.
+    pub(super) fn in_force(&self) -> Option<Bytes> {
+        let stands = match &self.result {
+            Ok(verdict) => *verdict == Verdict::Committed,
+            Err(failed) => failed.stands,
+        };
+        stands.then_some(self.to)
+    }
 }
 
 #[derive(Debug)]
@@ -74,7 +99,7 @@ impl Shrinks {
     /// Begins one. Must be called in a `LocalSet`. False where its pod has one already, or too many are in flight.
     pub(super) fn start<F>(&mut self, ask: Ask, work: impl FnOnce(Given) -> F) -> bool
     where
-        F: Future<Output = Result<Verdict, String>> + 'static,
+        F: Future<Output = Result<Verdict, Failed>> + 'static,
     {
         if self.flights.len() >= FLIGHTS_MAX || self.is_busy(&ask.sandbox) {
             return false;
@@ -218,7 +243,7 @@ mod tests {
                         given.cancel.cancelled().await;
                         given.observer.still();
                         is_over.wait_for(|is_over| *is_over).await.expect("is told");
-                        Err("cancelled".to_owned())
+                        Err("cancelled".to_owned().into())
                     }
                 };
                 assert!(shrinks.start(ask("1", "p"), wait) && !shrinks.start(ask("2", "p"), wait));
@@ -233,7 +258,9 @@ mod tests {
                 assert_eq!(shrinks.len(), 2, "a disk hangs");
                 end.send_replace(true);
                 for _ in 0..2 {
-                    assert_eq!(shrinks.ended().await.expect("ends").result, Err("cancelled".into()));
+                    let ended = shrinks.ended().await.expect("ends");
+                    assert_eq!(ended.result, Err("cancelled".to_owned().into()));
+                    assert_eq!(ended.in_force(), None);
                 }
                 assert!(shrinks.ended().await.is_none());
                 assert!(shrinks.len() == 0 && shrinks.are_still());

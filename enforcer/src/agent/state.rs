@@ -19,8 +19,9 @@ type Done = Result<(StateDir, Vec<Recovered>), ActuateError>;
 pub(super) struct State {
     path: PathBuf,
     dir: Option<StateDir>,
-    /// Why it is not open.
+    /// Why it is not open, and what of that was told.
     trouble: Option<String>,
+    told: Option<String>,
     /// What could not be settled.
     left: Option<String>,
     tasks: JoinSet<Done>,
@@ -29,8 +30,14 @@ pub(super) struct State {
 impl State {
     /// Begins to open it and to settle what earlier runs left, which only lifts brakes.
     pub(super) fn open(path: &Path) -> Self {
-        let mut state =
-            Self { path: path.into(), dir: None, trouble: None, left: None, tasks: JoinSet::new() };
+        let mut state = Self {
+            path: path.into(),
+            dir: None,
+            trouble: None,
+            told: None,
+            left: None,
+            tasks: JoinSet::new(),
+        };
         state.begin();
         state
     }
@@ -54,6 +61,13 @@ impl State {
             (None, Some(left)) => (PartState::Degraded, left.clone()),
             (None, None) => (PartState::Ready, String::new()),
         }
+    }
+
+    /// Why it is not open, where that was not told before.
+    pub(super) fn news(&mut self) -> Option<String> {
+        let news = self.trouble.clone().filter(|_| self.trouble != self.told);
+        self.told.clone_from(&self.trouble);
+        news
     }
 
     /// Tries again, unless all of it is done or under way.
@@ -134,6 +148,7 @@ mod tests {
         assert_eq!(state.part().0, PartState::Starting);
         assert!(matches!(state.next().await, Some(Err(ActuateError::StateDir { .. }))));
         assert_eq!(state.part().0, PartState::Failed);
+        assert!(state.news().is_some() && state.news().is_none(), "told once");
         std::fs::remove_file(&path).expect("remove it");
         state.begin();
         assert!(matches!(state.next().await, Some(Ok(_))) && state.settled().is_some());

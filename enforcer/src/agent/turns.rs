@@ -2,7 +2,7 @@
 
 use super::{
     Agent,
-    shrinks::{Ask, Given},
+    shrinks::{Ask, Failed, Given},
     view::view,
 };
 use crate::{
@@ -156,21 +156,21 @@ struct With {
 
 impl With {
     /// One shrink through the gate and the runtime.
-    async fn carry_out(self, mut given: Given) -> Result<Verdict, String> {
+    async fn carry_out(self, mut given: Given) -> Result<Verdict, Failed> {
         let Self { pod, container, to, socket, deadline, mount, bus, policy, state_dir } = self;
         let client = tokio::select! {
             client = Client::connect(&socket, deadline) => client.map_err(|error| error.to_string())?,
-            () = given.cancel.cancelled() => return Err("it was stopped before it began".into()),
+            () = given.cancel.cancelled() => return Err("it was stopped before it began".to_owned().into()),
         };
         let (observer, cancel) = (&mut given.observer, Some(given.cancel));
         let gate = Gate { bus: &bus, policy, state_dir, observer, cancel };
         let done = Actor::new(client, mount).shrink(&container, &pod, to, Via::Cri, gate).await;
         let outcome = done.map_err(|error| chain(&error))?;
         match (outcome.ended(), outcome.why()) {
-            (Ended::Failed, Some(why)) => Err(why),
+            (Ended::Failed, Some(why)) => Err(Failed { why, stands: outcome.stands() }),
             (Ended::Done | Ended::Refused | Ended::Failed, _) => match outcome.certificate {
                 Some(certificate) => Ok(certificate.verdict),
-                None => Err("the limit in force is the one asked for already".into()),
+                None => Err("the limit in force is the one asked for already".to_owned().into()),
             },
         }
     }

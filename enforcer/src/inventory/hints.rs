@@ -102,7 +102,10 @@ impl Looks {
         if self.waiting.len() >= IDS_MAX && !self.waiting.contains_key(&id) {
             return false;
         }
-        self.waiting.insert(id, Look { cue, at: now + self.hint, wait: self.hint });
+        // One that is told all the time is looked at all the same.
+        let at = now + self.hint;
+        let at = self.waiting.get(&id).map_or(at, |look| look.at.min(at));
+        self.waiting.insert(id, Look { cue, at, wait: self.hint });
         true
     }
 
@@ -173,6 +176,16 @@ mod tests {
         looks.again(id, look, start + HINT);
         let (_, look) = looks.take(start + HINT * 2).expect("is due");
         assert_eq!((look.cue, looks.next()), (Cue::Died, None));
+    }
+
+    #[test]
+    fn what_is_told_all_the_time_is_looked_at() {
+        let start = Instant::now();
+        let mut looks = Looks::new(HINT);
+        for turn in 0..10 {
+            looks.add("a".into(), Cue::Changed, start + HINT / 10 * turn);
+        }
+        assert!(looks.take(start + HINT).is_some());
     }
 
     #[test]

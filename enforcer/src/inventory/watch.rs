@@ -237,10 +237,13 @@ impl Keeper {
                     continue;
                 }
                 asked.asked(&id, Instant::now());
-                if self.look(&survey, &id).await?.is_err() {
-                    return Ok(Unfollowed);
-                }
-                if look.cue != Cue::Changed && !self.is_known(&id, look.cue) {
+                let Ok(is_news) = self.look(&survey, &id).await? else { return Ok(Unfollowed) };
+                let is_seen = match look.cue {
+                    Cue::Born | Cue::Died => self.is_known(&id, look.cue),
+                    // The runtime may still be at it.
+                    Cue::Changed => is_news,
+                };
+                if !is_seen {
                     looks.again(id, look, Instant::now());
                 }
                 continue;
@@ -279,14 +282,15 @@ impl Keeper {
         }
     }
 
-    /// Looks at one and takes in how it is.
-    async fn look(&mut self, survey: &Survey, id: &str) -> Result<Result<(), Unfollowed>, CriError> {
+    /// Looks at one and takes in how it is. Whether that is news.
+    async fn look(&mut self, survey: &Survey, id: &str) -> Result<Result<bool, Unfollowed>, CriError> {
         let news = survey.one(id).await?;
-        let changes = {
+        let changes: Vec<_> = {
             let mut inventory = self.locked();
             news.into_iter().flat_map(|event| inventory.apply(event)).collect()
         };
-        Ok(self.tell(changes).await)
+        let is_news = !changes.is_empty();
+        Ok(self.tell(changes).await.map(|()| is_news))
     }
 
     /// What is known of a container that the listing says nothing new of.

@@ -6,7 +6,7 @@ use super::{
     plan::{Set, Wanted},
     tell::{NotAsked, Unanswered},
 };
-use crate::{cgroup::shown, drift::raw};
+use crate::{cgroup::shown, drift::raw, shrink::Confirmed};
 use enforcer_gate::{Certificate, Limit, Verdict};
 use std::fmt::Write as _;
 
@@ -56,6 +56,12 @@ impl Outcome {
             return Ended::Failed;
         }
         self.pod_certificate.as_ref().map_or(Ended::Done, of)
+    }
+
+    /// Whether the gate's limit is in force, also where the runtime may not have it yet.
+    pub fn stands(&self) -> bool {
+        let of_gate = self.certificate.as_ref().is_some_and(|found| found.verdict == Verdict::Committed);
+        of_gate && self.told.as_ref().is_none_or(|told| told.confirmed() == Confirmed::Keep)
     }
 
     /// What went wrong with the runtime or the reading back, and what holds now; `None` where nothing did.

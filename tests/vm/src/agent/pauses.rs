@@ -2,12 +2,11 @@
 
 use super::acts::{LABEL, braked, limit, wasteful};
 use super::{MIB, block_on, cgroup_of, holds, memory};
-use crate::cri::rig::{Containerd, LONG, STOPPING};
+use crate::cri::rig::{Containerd, LONG, STOPPING, stopped_update, updates_go_on};
 use crate::debian::{kills, read, write};
 use enforcer::admin::model::ContainerView;
 use enforcer_gate::{Bytes, Limit};
 use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent, says, text};
-use enforcer_vm_tests::processes::pids;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::Path;
@@ -94,20 +93,20 @@ pub(super) fn hung_update() {
     block_on(async {
         let mut containerd = Containerd::start().await;
         let agent = Agent::ready(&AT_ONCE);
-        containerd.run_pod_with("web", STOPPING, &[LABEL], &[]).await;
+        containerd.run_pod_with("web", STOPPING[0], &[LABEL], &[]).await;
         let program = holds(20);
         let program: Vec<_> = program.iter().map(String::as_str).collect();
         containerd.run_job("app", &program, memory(WHOLE)).await;
         let view: ContainerView =
             agent.seen("app", "lower", |view| view.limit < Some(Limit::Bytes(Bytes::new(WHOLE)))).await;
         let cgroup = cgroup_of(&view);
-        let stopped = stopped().await;
+        let stopped = stopped_update().await;
         let lower = limit(&cgroup);
         assert!(lower < WHOLE);
         pause(&agent, &cgroup, "the update hung").await;
         assert_eq!(limits(&cgroup), (lower, "max".into()));
         assert_eq!(agent.page("/healthz").0, 200);
-        kill(stopped, Signal::SIGCONT).expect("it is there");
+        updates_go_on(stopped);
         // Now the runtime has it as well.
         let view = agent.seen("app", "told to the runtime", |view| view.runtime_limit == view.limit).await;
         assert_eq!((view.drift, limits(&cgroup)), (vec![], (lower, "max".into())));
@@ -115,23 +114,6 @@ pub(super) fn hung_update() {
         agent.end();
         containerd.end().await;
     });
-}
-
-/// The runtime's program, once it is stopped.
-async fn stopped() -> Pid {
-    let began = Instant::now();
-    loop {
-        let of = |pid: u32, file| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        let is_stopped =
-            |pid: u32| of(pid, "stat").rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
-        let found =
-            pids().find(|pid| of(*pid, "cmdline").contains("enforcer-stopping-runc") && is_stopped(*pid));
-        if let Some(pid) = found {
-            return Pid::from_raw(pid.cast_signed());
-        }
-        assert!(began.elapsed() < LONG, "an update is stopped");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// A refusal is a brake on others: paused it lets through what it tells of, also in pods that come meanwhile.

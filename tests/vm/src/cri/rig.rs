@@ -9,6 +9,7 @@ use crate::debian::{output, run};
 use enforcer::cri::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata};
 use enforcer::cri::{Client, CriError};
 pub(crate) use enforcer_vm_tests::agent_rig::LONG;
+use enforcer_vm_tests::processes::pids;
 use enforcer_vm_tests::workload::PROGRAM;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -22,11 +23,10 @@ use std::time::{Duration, Instant};
 
 /// Where it is looked for by itself.
 pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
-/// The handler of a runtime that is stopped in the middle of each update, and goes on with SIGCONT.
-pub(crate) const STOPPING: &str = "stopping";
-const STOPPING_PROGRAM: &str = "/run/enforcer-stopping-runc";
-const STOPPING_SCRIPT: &str =
-    "#!/bin/sh\ncase \" $* \" in *\" update \"*) kill -STOP $$ ;; esac\nexec runc \"$@\"\n";
+/// Handlers of runc and of crun as they are, but stopped in the middle of each update.
+pub(crate) const STOPPING: [&str; 2] = ["stopping-runc", "stopping-crun"];
+/// While this is there updates are not stopped any more.
+const UPDATES_GO_ON: &str = "/run/enforcer-updates-go-on";
 const IMAGE: &str = "docker.io/local/busybox:1";
 /// Namespace of all pods.
 pub(crate) const NAMESPACE: &str = "testing";
@@ -39,6 +39,41 @@ pub(crate) struct Containerd {
     pods: Vec<(String, PodSandboxConfig)>,
     /// Pods that were ever run.
     made: usize,
+}
+
+/// Where a handler of [`STOPPING`] has its program.
+fn stopping_program(handler: &str) -> String {
+    format!("/run/enforcer-{handler}")
+}
+
+fn stopping_script(handler: &str) -> String {
+    let program = handler.trim_start_matches("stopping-");
+    format!(
+        "#!/bin/sh\ncase \" $* \" in *\" update \"*) [ -e {UPDATES_GO_ON} ] || kill -STOP $$ ;; esac\n\
+         exec {program} \"$@\"\n"
+    )
+}
+
+/// The program of a handler of [`STOPPING`], once it is stopped.
+pub(crate) async fn stopped_update() -> Pid {
+    let began = Instant::now();
+    loop {
+        let of = |pid: u32, file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let is_stopped =
+            |pid: u32| of(pid, "stat").rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
+        let found = pids().find(|pid| of(*pid, "cmdline").contains("enforcer-stopping-") && is_stopped(*pid));
+        if let Some(pid) = found {
+            return Pid::from_raw(pid.cast_signed());
+        }
+        assert!(began.elapsed() < LONG, "an update is stopped");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What [`stopped_update`] found goes on, and no later one is stopped.
+pub(crate) fn updates_go_on(stopped: Pid) {
+    fs::write(UPDATES_GO_ON, "").expect("write it");
+    kill(stopped, Signal::SIGCONT).expect("it is there");
 }
 
 impl Containerd {
@@ -60,11 +95,15 @@ impl Containerd {
              [{plugin}.containerd]\ndefault_runtime_name = \"runc\"\n{}{}{}",
             handler("runc", "runc"),
             handler("crun", "crun"),
-            handler(STOPPING, STOPPING_PROGRAM)
+            STOPPING.map(|name| handler(name, &stopping_program(name))).concat()
         );
         fs::write(folder.path().join("config.toml"), config).expect("write the configuration");
-        fs::write(STOPPING_PROGRAM, STOPPING_SCRIPT).expect("write a runtime");
-        fs::set_permissions(STOPPING_PROGRAM, fs::Permissions::from_mode(0o755)).expect("let it run");
+        for name in STOPPING {
+            let program = stopping_program(name);
+            fs::write(&program, stopping_script(name)).expect("write a runtime");
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("let it run");
+        }
+        let _ = fs::remove_file(UPDATES_GO_ON);
         let child = launch(folder.path());
         let containerd = Self { folder, child, pods: Vec::new(), made: 0 };
         containerd.ready().await;

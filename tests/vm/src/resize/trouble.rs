@@ -2,7 +2,7 @@
 
 use super::rig::{HANDLERS, Home, books, ended, enforcer, known, listen, number, spawn, start, until};
 use crate::cri::block_on;
-use crate::cri::rig::{Containerd, MIB, SOCKET};
+use crate::cri::rig::{Containerd, MIB, SOCKET, STOPPING, stopped_update, updates_go_on};
 use crate::debian::{kills, output, read};
 use crate::process::Other;
 use enforcer::actuate::StateDir;
@@ -14,14 +14,16 @@ use enforcer::shrink::{Bus, Cancel, NoObserver, WATCHES};
 use enforcer_gate::{Bytes, Micros, Policy, Reason, StallBudget, Verdict};
 use enforcer_vm_tests::processes::child_of;
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use std::path::Path;
+use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
 const TO: i64 = 48;
 
 /// Begins a shrink and waits until its limit is in force, which the gate then watches.
-async fn shrinking(home: &Home, folder: &Path, spans: &[&str]) -> (std::process::Child, Probe) {
+async fn shrinking(home: &Home, folder: &Path, spans: &[&str]) -> (Child, Probe) {
     let mut probe = listen();
     let words = ["shrink", &home.target, "--to=48Mi"];
     let child = spawn(&[&words, spans].concat(), folder);
@@ -65,13 +67,10 @@ pub(super) fn stopped_before() {
     });
 }
 
-/// Begins a shrink and waits until the runtime is at work on it.
-async fn telling(home: &Home, folder: &Path, deadline: &str) -> std::process::Child {
-    let mut probe = listen();
+/// Begins a shrink and waits until the runtime is at work on it, where it stays.
+async fn telling(home: &Home, folder: &Path, deadline: &str) -> (Child, Pid) {
     let child = spawn(&["shrink", &home.target, "--to=48Mi", deadline], folder);
-    until(&mut probe, &home.scope, LimitKind::MemoryMax, "systemd", |asked| asked == (TO * MIB).to_string())
-        .await;
-    child
+    (child, stopped_update().await)
 }
 
 /// The call is under way: raised now, the limit could be lowered by it later, without the gate.
@@ -79,9 +78,9 @@ pub(super) fn stopped_amid() {
     block_on(async {
         let mut containerd = Containerd::start().await;
         let folder = tempfile::tempdir_in("/run").expect("a folder");
-        for handler in HANDLERS {
+        for handler in STOPPING {
             let home = start(&mut containerd, handler, 16).await;
-            let child = telling(&home, folder.path(), "--deadline=5s").await;
+            let (child, stopped) = telling(&home, folder.path(), "--deadline=5s").await;
             containerd.signal(Signal::SIGSTOP);
             let answer = ended(child);
             answer.assert(1);
@@ -94,6 +93,7 @@ pub(super) fn stopped_amid() {
             assert!(answer.error.contains("the gate's limit stays"), "{}", answer.error);
             is_at(&home, TO);
             containerd.signal(Signal::SIGCONT);
+            updates_go_on(stopped);
             agree_again(&containerd, &home, folder.path()).await;
         }
         containerd.end().await;
@@ -104,9 +104,9 @@ pub(super) fn killed_amid() {
     block_on(async {
         let mut containerd = Containerd::start().await;
         let folder = tempfile::tempdir_in("/run").expect("a folder");
-        for handler in HANDLERS {
+        for handler in STOPPING {
             let home = start(&mut containerd, handler, 16).await;
-            let child = telling(&home, folder.path(), "--deadline=20s").await;
+            let (child, stopped) = telling(&home, folder.path(), "--deadline=20s").await;
             containerd.kill();
             let answer = ended(child);
             answer.assert(1);
@@ -114,6 +114,7 @@ pub(super) fn killed_amid() {
             assert!(answer.error.contains("connection broke"), "{}", answer.error);
             assert!(answer.error.contains("the gate's limit stays"), "{}", answer.error);
             assert_eq!(number(&home.scope, "memory.max"), TO * MIB);
+            updates_go_on(stopped);
             containerd.restart().await;
             agree_again(&containerd, &home, folder.path()).await;
         }
