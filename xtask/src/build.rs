@@ -37,23 +37,41 @@ pub(crate) fn kernel_programs() -> Result<()> {
         .context("build the kernel programs")
 }
 
+/// How guest programs are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// Quick to build: for tests.
+    Guest,
+    /// As it is shipped: for figures.
+    Release,
+}
+
+impl Profile {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Guest => "guest",
+            Self::Release => "release",
+        }
+    }
+}
+
 /// Builds guest programs and returns their folder.
 ///
 /// Static, for the guest has no libraries; in a target folder of their own, so that these flags and those of
 /// the host's build don't undo each other.
-pub(crate) fn guest_programs(programs: &[&str]) -> Result<PathBuf> {
+pub(crate) fn guest_programs(programs: &[&str], profile: Profile) -> Result<PathBuf> {
     let target = target_folder().join("guest");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["build", "--profile", "guest", "--target", TARGET]);
+    cargo.current_dir(root()).args(["build", "--profile", profile.name(), "--target", TARGET]);
     cargo.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-C target-feature=+crt-static");
     // The kernel programs are the same for both; their `core` alone takes minutes.
     cargo.env(enforcer_ebpf_build::TARGET_DIR_ENV, target_folder());
     for package in programs {
         cargo.args(["--package", package]);
     }
-    let what = format!("building {} (static)", programs.join(", "));
+    let what = format!("building {} (static, {})", programs.join(", "), profile.name());
     long::cargo(&what, &mut cargo).context("build the guest's programs")?;
-    Ok(target.join(TARGET).join("guest"))
+    Ok(target.join(TARGET).join(profile.name()))
 }
 
 /// Cargo's target folder, as this command itself was built with.

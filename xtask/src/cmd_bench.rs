@@ -38,7 +38,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<i32> {
-    let kit = Kit::ready(&[build::ENFORCER, build::WORKLOAD, build::BENCH])?;
+    let kit = Kit::optimised(&[build::ENFORCER, build::WORKLOAD, build::BENCH])?;
     let kernel = kernels::find(&options.kernel)?.unpacked()?;
     let mut boot = Boot::new(&["/bin/enforcer-bench"]);
     boot.job.extend(options.bench.clone());

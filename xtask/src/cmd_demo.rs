@@ -54,7 +54,7 @@ fn host_can() -> Result<(), String> {
 fn on_host() -> Result<Option<i32>> {
     crate::setup::build()?;
     build::kernel_programs()?;
-    let programs = build::guest_programs(&build::DEMO_PROGRAMS)?;
+    let programs = build::guest_programs(&build::DEMO_PROGRAMS, build::Profile::Guest)?;
     // The kernel may still refuse: the command knows, and says why.
     if !Command::new(programs.join(build::ENFORCER)).arg("check").stdin(Stdio::null()).status()?.success() {
         return Ok(None);
