@@ -147,7 +147,8 @@ pub(super) fn guard() {
     });
 }
 
-/// Whatever an earlier one left, and whatever others do: nothing is settled, shrunk, mended or refused before it is resumed.
+/// A brake that an earlier one left is lifted, for a pause lifts every brake. Nothing else is done, whatever others do:
+/// nothing is shrunk, mended or refused before it is resumed.
 pub(super) fn from_the_start() {
     block_on(async {
         let mut containerd = Containerd::start().await;
@@ -160,29 +161,31 @@ pub(super) fn from_the_start() {
         kill(Pid::from_raw(restorer.cast_signed()), Signal::SIGKILL).expect("it runs");
         agent.signal(Signal::SIGKILL);
         agent.ended();
-        let left = limits(&cgroup);
-        assert_ne!(left.1, "max", "it left its brake");
+        assert_ne!(limits(&cgroup).1, "max", "it left its brake");
         let paused = ["guard.mode=enforce", "drift.mend=true", "agent.paused=true", "gate.window=600s"];
         agent.again(&[&AT_ONCE[..], &paused].concat());
         agent.is_current();
+        let said = agent.heard("that it is settled", |said| text(said).starts_with("an earlier run:"));
+        assert!(text(&said).contains("memory.high"), "{said}");
+        assert_eq!(limits(&cgroup), (WHOLE, "max".into()));
         let view = agent
             .seen("app", "to be shrunk", |view| view.policy == "auto-shrink" && view.usage.is_some())
             .await;
         assert_eq!(view.limit, Some(Limit::Bytes(Bytes::new(WHOLE))));
         // Neither refused nor put back.
         write(&cgroup, "memory.max", "100M");
-        agent.heard("the drift", |said| says(said, "drift", "memory.max 128Mi -> 100Mi"));
+        agent.heard("the drift", |said| says(said, "drift", "100Mi"));
         let (from, beats) = (agent.status().await.uptime, enforcer_gate::Micros::from_secs(5));
         while agent.status().await.uptime.saturating_sub(from) <= beats {
-            assert_eq!(limits(&cgroup), (100 * MIB, left.1.clone()));
+            assert_eq!(limits(&cgroup), (100 * MIB, "max".into()));
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         let status = agent.status().await;
         assert_eq!((status.paused, status.in_flight.len()), (true, 0));
         write(&cgroup, "memory.max", "128M");
         assert_eq!(agent.ask(&["resume"]).0, Some(0));
-        let said = agent.heard("that it is settled", |said| text(said).starts_with("an earlier run:"));
-        assert!(text(&said).contains("memory.high"), "{said}");
+        // What it was kept from.
+        braked(&agent).await;
         agent.end();
         assert_eq!((limits(&cgroup), kills(&cgroup).as_str()), ((WHOLE, "max".into()), "0"));
         containerd.end().await;
