@@ -19,6 +19,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Where it is looked for by itself.
@@ -31,14 +32,14 @@ const IMAGE: &str = "docker.io/local/busybox:1";
 /// Namespace of all pods.
 pub(crate) const NAMESPACE: &str = "testing";
 pub(crate) const MIB: i64 = 1 << 20;
+/// Pods that were ever run in this guest: systemd remembers what was set of a slice, also for a later one of its name.
+static MADE: AtomicUsize = AtomicUsize::new(0);
 
 /// It runs until it is dropped, with all that runs in it.
 pub(crate) struct Containerd {
     folder: tempfile::TempDir,
     child: Child,
     pods: Vec<(String, PodSandboxConfig)>,
-    /// Pods that were ever run.
-    made: usize,
 }
 
 /// Where a handler of [`STOPPING`] has its program.
@@ -105,7 +106,7 @@ impl Containerd {
         }
         let _ = fs::remove_file(UPDATES_GO_ON);
         let child = launch(folder.path());
-        let containerd = Self { folder, child, pods: Vec::new(), made: 0 };
+        let containerd = Self { folder, child, pods: Vec::new() };
         containerd.ready().await;
         containerd.import();
         containerd
@@ -171,7 +172,7 @@ impl Containerd {
         let marks = |marks: &[(&str, &str)]| {
             marks.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
-        let uid = format!("00000000-0000-4000-8000-{:012}", self.made);
+        let uid = format!("00000000-0000-4000-8000-{:012}", MADE.fetch_add(1, Ordering::Relaxed));
         let slice = format!("kubepods-burstable-pod{}.slice", uid.replace('-', "_"));
         let config = PodSandboxConfig {
             metadata: Some(PodSandboxMetadata {
@@ -201,7 +202,6 @@ impl Containerd {
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
             }
         };
-        self.made += 1;
         self.pods.push((answer.pod_sandbox_id.clone(), config));
         answer.pod_sandbox_id
     }
