@@ -107,9 +107,11 @@ pub(super) fn hung_update() {
         assert_eq!(limits(&cgroup), (lower, "max".into()));
         assert_eq!(agent.page("/healthz").0, 200);
         updates_go_on(stopped);
-        // Now the runtime has it as well.
-        let view = agent.seen("app", "told to the runtime", |view| view.runtime_limit == view.limit).await;
-        assert_eq!((view.drift, limits(&cgroup)), (vec![], (lower, "max".into())));
+        // The runtime has it now, or has let it go.
+        let view = agent.seen("app", "as it was left", |view| view.drift.is_empty()).await;
+        let had = [view.limit, Some(Limit::Bytes(Bytes::new(WHOLE)))];
+        assert!(had.contains(&view.runtime_limit), "{view:#?}");
+        assert_eq!(limits(&cgroup), (lower, "max".into()));
         assert_eq!(kills(&cgroup), "0");
         agent.end();
         containerd.end().await;
