@@ -75,7 +75,7 @@ pub(crate) async fn stopped_update() -> Pid {
 /// gone; no later one is stopped.
 pub(crate) fn updates_go_on(stopped: Pid) {
     fs::write(UPDATES_GO_ON, "").expect("write it");
-    drop(kill(stopped, Signal::SIGCONT));
+    let _ = kill(stopped, Signal::SIGCONT);
 }
 
 impl Containerd {
