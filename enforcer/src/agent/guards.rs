@@ -3,13 +3,16 @@
 use crate::{
     cgroup::Mount,
     guard::{
-        Count, Cover, FILES, Guard, GuardError, GuardMode, GuardOptions, Keeper, Kept,
+        Count, Cover, Guard, GuardError, GuardMode, GuardOptions, Keeper, Kept,
         log::{Log, News, Standing, Stored, VerdictRecord, tell},
     },
-    probe::Judged,
+    probe::{Judged, LimitKind},
 };
 use enforcer_gate::{Bytes, CgroupId};
 use std::{collections::BTreeSet, sync::Arc};
+
+/// The files that are guarded. Not `memory.swap.max`: runtimes write 0 to it with every update of memory.
+const GUARDED: [LimitKind; 2] = [LimitKind::MemoryMax, LimitKind::MemoryHigh];
 
 /// How pods are guarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +63,7 @@ impl Guards {
             if is_other || !self.covered.contains(cgroup) {
                 let cover = Cover {
                     mode: rule.mode,
-                    files: FILES.to_vec(),
+                    files: GUARDED.to_vec(),
                     margin: rule.margin,
                     own: true,
                     below: true,
@@ -115,6 +118,7 @@ impl Guards {
         // It ends with its process anyhow.
         let _ = self.guard.disarm();
         let dropped = self.dropped();
-        self.log.end(why, dropped)
+        let told = self.log.not_kept();
+        self.log.end(why, dropped).saturating_sub(told)
     }
 }

@@ -185,6 +185,11 @@ impl Log {
         std::mem::take(&mut self.news)
     }
 
+    /// Records that were not kept until now.
+    pub const fn not_kept(&self) -> u64 {
+        self.not_kept
+    }
+
     /// Keeps that the guard ended, waits a second at most, and says how many records were not kept in all.
     pub fn end(mut self, why: &str, dropped: u64) -> u64 {
         self.keep(Stored::Ended(Ended {
