@@ -25,6 +25,10 @@ use tokio::sync::oneshot;
 pub(super) enum Event {
     /// The kernel programs tell.
     Kernel(Result<probe::Event, ProbeError>),
+    /// The kernel programs were loaded, or could not be.
+    Loaded(Result<Box<Probe>, String>),
+    /// The guard was.
+    GuardLoaded(Result<Box<Guards>, String>),
     /// A shrink asks something of the kernel programs.
     Asked(BusRequest),
     /// The container runtime has news.
@@ -61,6 +65,7 @@ impl Agent {
         let due_ns = self.sentinel.due_ns();
         let Self {
             probe,
+            loading: (kernel_loading, guard_loading),
             feed,
             runtime,
             reader,
@@ -80,6 +85,8 @@ impl Agent {
             _ = signals.interrupt.recv() => Event::Stop,
             _ = beat.tick() => Event::Beat,
             event = kernel(probe.as_mut()) => Event::Kernel(event),
+            Some(loaded) = kernel_loading.next() => Event::Loaded(loaded.map(Box::new)),
+            Some(loaded) = guard_loading.next() => Event::GuardLoaded(loaded.map(Box::new)),
             Some(request) = feed.request() => Event::Asked(request),
             Some(ended) = shrinks.ended() => Event::Ended(ended),
             told = guard(guards.as_mut()) => Event::Guard(told),

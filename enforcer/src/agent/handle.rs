@@ -33,6 +33,8 @@ impl Agent {
                         request.serve(probe);
                     }
                 }
+                Event::Loaded(loaded) => self.kernel_loaded(loaded),
+                Event::GuardLoaded(loaded) => self.guard_loaded(loaded),
                 Event::Runtime(news) => self.runtime_news(news),
                 Event::Read(reads) => reads.into_iter().for_each(|read| self.read(read)),
                 Event::Recorded(told) => self.recorder_told(told),
@@ -295,6 +297,8 @@ impl Agent {
                     Event::Beat => self.guard_beat(),
                     Event::Recorded(told) => self.recorder_told(told),
                     Event::Kernel(Err(_))
+                    | Event::Loaded(_)
+                    | Event::GuardLoaded(_)
                     | Event::State(_)
                     | Event::Runtime(_)
                     | Event::Read(_)

@@ -8,6 +8,7 @@ mod event;
 mod guards;
 mod handle;
 mod kernel;
+mod loading;
 mod memory;
 mod parts;
 mod peaks;
@@ -40,6 +41,7 @@ use crate::{
 use book::Book;
 use enforcer_gate::{Instant, Policy};
 use guards::Guards;
+use loading::Loading;
 use reader::Reader;
 use recent::Recent;
 use recorder::Recorder;
@@ -73,6 +75,8 @@ pub struct Agent {
     mount: Arc<Mount>,
     policy: Policy,
     probe: Option<Probe>,
+    /// The kernel programs and the guard's, on their way.
+    loading: (Loading<Probe>, Loading<Guards>),
     feed: Feed,
     bus: Bus,
     runtime: Runtime,

@@ -25,6 +25,8 @@ use std::sync::Arc;
 
 /// Beats from a failure to the next try.
 const TRY_AGAIN: u64 = 30;
+/// What is waited for at the start.
+const LOADING: &str = "the kernel programs are being loaded";
 
 impl Agent {
     /// How a part is from now on. Whether that is news.
@@ -58,12 +60,23 @@ impl Agent {
     pub(super) fn gate_part(&self) {
         let (state, why) = match &self.probe {
             Some(_) => self.state.part(),
+            None if self.is_first_load() => match self.state.part() {
+                (PartState::Ready | PartState::Starting | PartState::Off, _) => {
+                    (PartState::Starting, LOADING.into())
+                }
+                trouble @ (PartState::Degraded | PartState::Failed, _) => trouble,
+            },
             None => (PartState::Failed, "there are no kernel programs, and nothing is lowered unseen".into()),
         };
         self.part(PartName::Gate, state, &why);
     }
 
-    /// Loads the kernel programs and begins what goes by them.
+    /// Whether the kernel programs are being loaded and have not failed before.
+    fn is_first_load(&self) -> bool {
+        self.loading.0.is_busy() && self.health.states().get(&PartName::Kernel) == Some(&PartState::Starting)
+    }
+
+    /// Begins to load the kernel programs, and all that needs none.
     pub(super) fn load(&mut self) {
         memory::small_pages();
         let off = |on: bool| if on { PartState::Starting } else { PartState::Off };
@@ -73,22 +86,20 @@ impl Agent {
             if self.config.http.listen.is_some() { PartState::Ready } else { PartState::Off },
             "",
         );
-        self.part(PartName::Recorder, off(self.config.oom.record), "");
-        self.part(PartName::Guard, off(self.config.guard.mode != GuardMode::Off), "");
+        self.part(PartName::Kernel, PartState::Starting, LOADING);
+        self.part(PartName::Recorder, off(self.config.oom.record), LOADING);
+        self.part(PartName::Drift, off(self.config.drift.watch), LOADING);
+        self.part(PartName::Guard, off(self.config.guard.mode != GuardMode::Off), LOADING);
         self.begin_kernel();
-        self.begin_recorder();
-        self.begin_guard();
-        memory::give_back();
+        self.gate_part();
     }
 
     /// Tries again what failed.
     pub(super) fn begin_again(&mut self) {
         self.beats = self.beats.wrapping_add(1);
-        // Loading keeps the loop, which changes in flight need.
-        if !self.beats.is_multiple_of(TRY_AGAIN) || self.shrinks.len() > 0 {
+        if !self.beats.is_multiple_of(TRY_AGAIN) {
             return;
         }
-        let is_whole = self.probe.is_some() && self.guards.is_some();
         if self.probe.is_none() {
             self.begin_kernel();
         }
@@ -99,27 +110,37 @@ impl Agent {
         if self.guards.is_none() {
             self.begin_guard();
         }
-        if !is_whole {
-            memory::give_back();
-        }
     }
 
     fn begin_kernel(&mut self) {
         let writes = LimitKind::ALL.iter().map(|file| Need::LimitWrite(*file));
         let needs = NEEDS.into_iter().chain(WATCHES).chain(writes);
         let options = ProbeOptions { keep_past: self.config.oom.record, ..ProbeOptions::only(needs) };
-        let (state, why) = match Probe::load(&options) {
+        self.loading.0.begin(move || {
+            let loaded = Probe::load(&options).map_err(|error| chain(&error));
+            memory::give_back();
+            loaded
+        });
+    }
+
+    /// The kernel programs are there, or can't be: what goes by them begins.
+    pub(super) fn kernel_loaded(&mut self, loaded: Result<Box<Probe>, String>) {
+        let (state, why) = match loaded {
             Ok(probe) => {
                 let lost =
                     probe.hooks().iter().filter_map(|hook| Some(format!("{}: {}", hook.need, hook.lost?)));
                 let lost: Vec<_> = lost.collect();
-                self.probe = Some(probe);
+                self.probe = Some(*probe);
                 (if lost.is_empty() { PartState::Ready } else { PartState::Degraded }, lost.join("; "))
             }
-            Err(error) => (PartState::Failed, chain(&error)),
+            Err(why) => (PartState::Failed, why),
         };
-        if self.part(PartName::Kernel, state, &why) && !why.is_empty() {
-            self.happened("", HappeningKind::Agent, &format!("kernel programs: {why}"));
+        if self.part(PartName::Kernel, state, &why) {
+            let text = match why.as_str() {
+                "" => "the kernel programs are loaded".to_owned(),
+                why => format!("kernel programs: {why}"),
+            };
+            self.happened("", HappeningKind::Agent, &text);
         }
         let drift = match state {
             _ if !self.config.drift.watch => PartState::Off,
@@ -128,6 +149,15 @@ impl Agent {
         };
         self.part(PartName::Drift, drift, &why);
         self.gate_part();
+        if self.probe.is_none() && self.config.oom.record {
+            self.recorder_failed("there are no kernel programs");
+        }
+        if self.recorder.is_none() {
+            self.begin_recorder();
+        }
+        if self.guards.is_none() {
+            self.begin_guard();
+        }
     }
 
     fn begin_recorder(&mut self) {
@@ -143,7 +173,12 @@ impl Agent {
             begun.map(|(follower, _)| follower).map_err(|error| chain(&error))
         });
         match begun {
-            Ok(recorder) => self.recorder = Some(recorder),
+            Ok(recorder) => {
+                self.recorder = Some(recorder);
+                if self.health.states().get(&PartName::Recorder) == Some(&PartState::Starting) {
+                    self.part(PartName::Recorder, PartState::Starting, "its store is being opened");
+                }
+            }
             Err(error) => self.recorder_failed(&error.to_string()),
         }
     }
@@ -182,21 +217,40 @@ impl Agent {
         }
     }
 
-    /// The guard stands where it is asked for by a pod's policy, or may be.
+    /// The guard stands where it is asked for by a pod's policy, or may be. It is loaded after the other kernel programs:
+    /// each takes its memory while it is.
     pub(super) fn begin_guard(&mut self) {
         let guard = &self.config.guard;
-        if guard.mode == GuardMode::Off {
+        if guard.mode == GuardMode::Off || self.loading.0.is_busy() || self.loading.1.is_busy() {
             return;
         }
-        let log = Log::opening(&guard.store, Bounds::within(guard.store_max.get()));
-        let begun = log.map_err(|error| chain(&error)).and_then(|log| {
-            Guards::load(Arc::clone(&self.mount), log, self.guard_rule()).map_err(|error| chain(&error))
+        if self.health.states().get(&PartName::Guard) == Some(&PartState::Off) {
+            self.part(PartName::Guard, PartState::Starting, LOADING);
+        }
+        let (store, bounds) = (guard.store.clone(), Bounds::within(guard.store_max.get()));
+        let (mount, rule) = (Arc::clone(&self.mount), self.guard_rule());
+        self.loading.1.begin(move || {
+            let log = Log::opening(&store, bounds).map_err(|error| chain(&error))?;
+            let loaded = Guards::load(mount, log, rule).map_err(|error| chain(&error));
+            memory::give_back();
+            loaded
         });
-        match begun {
+    }
+
+    /// The guard is there, or can't be.
+    pub(super) fn guard_loaded(&mut self, loaded: Result<Box<Guards>, String>) {
+        match loaded {
             Ok(guards) => {
-                self.guards = Some(guards);
+                self.guards = Some(*guards);
+                if self.config.guard.mode == GuardMode::Off {
+                    self.end_guard();
+                    return;
+                }
                 self.part(PartName::Guard, PartState::Ready, "");
                 self.cover();
+            }
+            Err(why) if self.config.guard.mode == GuardMode::Off => {
+                self.part(PartName::Guard, PartState::Off, &why);
             }
             Err(why) => self.guard_failed(&why),
         }

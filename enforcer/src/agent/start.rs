@@ -1,8 +1,8 @@
 //! How the agent starts: what it can't do without is an error, of the rest it says what is missing and tries again.
 
 use super::{
-    Agent, BEAT, Signals, Source, Tell, book::Book, reader::Reader, recent::Recent, runtime::Runtime,
-    sentinel::Sentinel, shrinks::Shrinks, state::State, steward::Steward,
+    Agent, BEAT, Signals, Source, Tell, book::Book, loading::Loading, reader::Reader, recent::Recent,
+    runtime::Runtime, sentinel::Sentinel, shrinks::Shrinks, state::State, steward::Steward,
 };
 use crate::{
     actuate::ActuateError,
@@ -69,8 +69,8 @@ impl StartError {
 }
 
 impl Agent {
-    /// Takes the node's admin socket (so that there is one agent a node), settles what an earlier one left, loads the
-    /// kernel programs and begins to listen. Must be called in a tokio runtime.
+    /// Takes the node's admin socket (so that there is one agent a node), settles what an earlier one left, begins to
+    /// load the kernel programs and to listen. Must be called in a tokio runtime.
     pub async fn start(config: Config, source: Source, tell: Tell) -> Result<Self, StartError> {
         let admin = Listener::bind(&config.agent.admin_socket)?;
         let mount = Arc::new(Mount::discover()?);
@@ -128,6 +128,7 @@ impl Agent {
             mount,
             policy,
             probe: None,
+            loading: (Loading::new(), Loading::new()),
             feed,
             bus,
             runtime,

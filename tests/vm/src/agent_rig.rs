@@ -134,9 +134,14 @@ impl Agent {
         self.heard("that it runs", |said| said["text"] == "enforcer runs");
     }
 
-    /// Waits until its inventory is current.
+    /// Waits until its inventory is current, and its kernel programs are loaded or can't be.
     pub fn is_current(&self) {
         self.heard("the inventory", |said| text(said).starts_with("the inventory is current"));
+        let began = Instant::now();
+        while ["kernel starting", "guard starting"].iter().any(|part| self.page("/readyz").1.contains(part)) {
+            assert!(began.elapsed() < LONG, "{}", self.page("/readyz").1);
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// A file or folder of its own.

@@ -6,6 +6,7 @@ mod disks;
 mod numbers;
 mod pauses;
 mod sees;
+mod starts;
 mod strains;
 mod survives;
 mod uninstall;
@@ -44,6 +45,7 @@ pub(crate) fn cases() -> Vec<Case> {
         debian("agent::behind_heavy_hogs_nobody_dies", strains::behind_heavy),
         debian("agent::after_its_end_nothing_is_left", uninstall::nothing_is_left),
         debian("agent::there_is_one_a_node", survives::second),
+        debian("agent::kernel_programs_that_hang_while_they_load_keep_nobody_waiting", starts::hung_load),
         debian("agent::what_comes_and_goes_leaves_nothing_behind", survives::churn),
         Case {
             name: "agent::of_250_containers_that_come_and_go_nothing_is_left",
