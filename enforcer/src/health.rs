@@ -105,6 +105,11 @@ impl Health {
         self.with(|latches| latches.is_alive(now()))
     }
 
+    /// How long ago the loop's last sign of life was.
+    pub fn since_beat(&self) -> Micros {
+        self.with(|latches| now().since(latches.beat))
+    }
+
     /// One line a part: name, state, and why.
     pub fn lines(&self) -> String {
         self.with(|latches| latches.lines())

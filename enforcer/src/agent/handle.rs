@@ -294,7 +294,10 @@ impl Agent {
                     }
                     Event::Question((_, reply)) => drop(reply),
                     Event::Scrape(reply) => drop(reply),
-                    Event::Beat => self.guard_beat(),
+                    Event::Beat => {
+                        self.health.beat();
+                        self.guard_beat();
+                    }
                     Event::Recorded(told) => self.recorder_told(told),
                     Event::Kernel(Err(_))
                     | Event::Loaded(_)
@@ -314,8 +317,9 @@ impl Agent {
         if settled.await.is_err() {
             late.push(format!("{} changes of limits, which their restorers put back", self.shrinks.len()));
         }
-        let _ = self.stop_servers.send(true);
-        while self.servers.join_next().await.is_some() {}
+        if !self.servers.end() {
+            late.push("the thread of the admin socket and the pages hangs".into());
+        }
         if let Some(guards) = self.guards.take() {
             let lost = guards.end("the agent was told to stop");
             if lost > 0 {

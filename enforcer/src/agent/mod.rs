@@ -19,6 +19,7 @@ mod recorder;
 mod runtime;
 mod schedule;
 mod sentinel;
+mod servers;
 mod shrinks;
 mod start;
 mod state;
@@ -30,7 +31,7 @@ mod view;
 pub use start::StartError;
 
 use crate::{
-    admin::{Question, model::Happening},
+    admin::{Counts, Question, model::Happening},
     cgroup::Mount,
     config::Config,
     health::Health,
@@ -47,14 +48,14 @@ use recent::Recent;
 use recorder::Recorder;
 use runtime::Runtime;
 use sentinel::Sentinel;
+use servers::Servers;
 use shrinks::Shrinks;
 use state::State;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use steward::Steward;
 use tokio::{
     signal::unix::Signal,
-    sync::{mpsc, oneshot, watch},
-    task::JoinSet,
+    sync::{mpsc, oneshot},
     time::Interval,
 };
 
@@ -100,9 +101,9 @@ pub struct Agent {
     beats: u64,
     state: State,
     signals: Signals,
-    /// What listens on sockets; it ends when told.
-    servers: JoinSet<()>,
-    stop_servers: watch::Sender<bool>,
+    servers: Servers,
+    /// What the admin socket's side counts.
+    asked: Arc<Counts>,
 }
 
 /// Where the configuration is from.

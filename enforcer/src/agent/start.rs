@@ -1,8 +1,17 @@
 //! How the agent starts: what it can't do without is an error, of the rest it says what is missing and tries again.
 
 use super::{
-    Agent, BEAT, Signals, Source, Tell, book::Book, loading::Loading, reader::Reader, recent::Recent,
-    runtime::Runtime, sentinel::Sentinel, shrinks::Shrinks, state::State, steward::Steward,
+    Agent, BEAT, Signals, Source, Tell,
+    book::Book,
+    loading::Loading,
+    reader::Reader,
+    recent::Recent,
+    runtime::Runtime,
+    sentinel::Sentinel,
+    servers::{Servers, Stop},
+    shrinks::Shrinks,
+    state::State,
+    steward::Steward,
 };
 use crate::{
     actuate::ActuateError,
@@ -20,8 +29,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
-    sync::{mpsc, oneshot, watch},
-    task::JoinSet,
+    sync::{mpsc, oneshot},
     time::{MissedTickBehavior, interval, timeout},
 };
 
@@ -88,7 +96,9 @@ impl Agent {
         };
         let http = match config.http.listen {
             Some(address) => {
-                let listener = TcpListener::bind(address).await;
+                let listener = std::net::TcpListener::bind(address);
+                let listener =
+                    listener.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
                 Some(listener.map_err(|source| StartError::Http { address, source })?)
             }
             None => None,
@@ -108,15 +118,16 @@ impl Agent {
         let (ask, questions) = mpsc::channel(QUESTIONS);
         let (scrape, scrapes) = mpsc::channel(1);
         let (health, metrics) = (Health::new(), Metrics::new());
-        let (stop_servers, stopped) = watch::channel(false);
-        let mut servers = JoinSet::new();
-        let counts = Arc::default();
-        servers.spawn(serve_admin(admin, ask, counts, until(stopped.clone())));
-        if let Some(listener) = http {
-            let refresh = move || refresh(scrape.clone());
-            let (metrics, health) = (metrics.clone(), health.clone());
-            servers.spawn(serve_pages(listener, Limits::default(), metrics, health, refresh, until(stopped)));
-        }
+        let asked = Arc::new(admin::Counts::with(metrics.connections()));
+        let servers = {
+            let (metrics, health, asked) = (metrics.clone(), health.clone(), Arc::clone(&asked));
+            Servers::start(move |stop| async move {
+                let pages = pages(http, metrics, health.clone(), scrape, stop.clone());
+                // It fails only where tokio takes no descriptor, and then nobody can ask.
+                let (_, ()) = tokio::join!(admin::serve(admin, ask, health, asked, stop.wait()), pages);
+            })
+            .map_err(StartError::io("start the servers' thread"))?
+        };
         let mut beat = interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut agent = Self {
@@ -147,7 +158,7 @@ impl Agent {
             beats: 0,
             signals,
             servers,
-            stop_servers,
+            asked,
             state,
             config,
         };
@@ -160,14 +171,18 @@ impl Agent {
     }
 }
 
-async fn serve_admin(
-    listener: Listener,
-    ask: mpsc::Sender<admin::Question>,
-    counts: Arc<admin::Counts>,
-    stop: impl Future<Output = ()>,
+async fn pages(
+    listener: Option<std::net::TcpListener>,
+    metrics: Metrics,
+    health: Health,
+    scrape: mpsc::Sender<oneshot::Sender<()>>,
+    stop: Stop,
 ) {
-    // It fails only where tokio takes no descriptor, and then nobody can ask.
-    let _ = admin::serve(listener, ask, counts, stop).await;
+    // As above.
+    if let Some(Ok(listener)) = listener.map(TcpListener::from_std) {
+        let refresh = move || refresh(scrape.clone());
+        serve_pages(listener, Limits::PAGES, metrics, health, refresh, stop.wait()).await;
+    }
 }
 
 async fn refresh(scrape: mpsc::Sender<oneshot::Sender<()>>) {
@@ -176,9 +191,4 @@ async fn refresh(scrape: mpsc::Sender<oneshot::Sender<()>>) {
     if scrape.send(reply).await.is_ok() {
         let _ = answer.await;
     }
-}
-
-async fn until(mut stopped: watch::Receiver<bool>) {
-    // Its other end is gone where the agent is.
-    let _ = stopped.wait_for(|stop| *stop).await;
 }

@@ -56,6 +56,8 @@ impl Agent {
         if let Some(guards) = &self.guards {
             lost.insert("guard_verdict".into(), guards.dropped());
         }
+        lost.insert("question".into(), self.asked.unasked());
+        lost.insert("stranger".into(), self.asked.strangers());
         lost.retain(|_, count| *count > 0);
         lost
     }

@@ -80,6 +80,7 @@ impl Agent {
         if let Some(recorder) = &self.recorder {
             dropped.insert(Loss::Event, recorder.unqueued());
         }
+        dropped.insert(Loss::Question, self.asked.unasked());
         let guard = self.guards.as_ref();
         self.metrics.set_node(NodeGauges {
             paused: self.paused,

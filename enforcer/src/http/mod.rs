@@ -10,7 +10,7 @@ mod tests;
 
 pub use listen::{Caller, Listener};
 pub use pages::serve_pages;
-pub use serve::{Limits, Losses, serve};
+pub use serve::{Beyond, Limits, Losses, serve};
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};

@@ -67,7 +67,8 @@ where
             }
             "/healthz" if self.health.is_alive() => text(StatusCode::OK, TEXT, "alive\n"),
             "/healthz" => {
-                let why = format!("the loop gave no sign of life for more than {BEAT_MAX}\n");
+                let silent = self.health.since_beat();
+                let why = format!("the loop gave no sign of life for {silent}; {BEAT_MAX} is the most\n");
                 text(StatusCode::SERVICE_UNAVAILABLE, TEXT, why)
             }
             "/readyz" if self.health.is_ready() => text(StatusCode::OK, TEXT, self.health.lines()),
@@ -79,8 +80,11 @@ where
     async fn metrics(&self, format: Format) -> Response<Full<Bytes>> {
         if timeout(REFRESH_MAX, self.refresh()).await.is_err() {
             let waited = Micros::new(u64::try_from(REFRESH_MAX.as_micros()).unwrap_or(u64::MAX));
-            let why = format!("the figures could not be read within {waited}\n");
-            return text(StatusCode::SERVICE_UNAVAILABLE, TEXT, why);
+            let beat = self.health.since_beat();
+            let why = format!(
+                "the agent's loop has not told the figures within {waited}; its last sign of life was {beat} ago\n"
+            );
+            return text(StatusCode::GATEWAY_TIMEOUT, TEXT, why);
         }
         text(StatusCode::OK, format.content_type(), self.metrics.render_as(format))
     }

@@ -21,18 +21,20 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Most bytes of a request's head, and of what is read ahead.
-const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Most headers of a request.
-const HEADERS_MAX: usize = 64;
 /// A pause after a connection could not be taken: no event tells when there are descriptors again.
 const BREATH: Duration = Duration::from_millis(100);
 
 /// What a server takes on, and for how long. A connection has one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; what comes beyond is closed at once.
+    /// Connections at a time.
     pub connections: usize,
+    /// What becomes of those that come beyond.
+    pub beyond: Beyond,
+    /// Most bytes of a request's head, and of what is read ahead; hyper takes no fewer than 8192.
+    pub head_bytes: usize,
+    /// Most headers of a request.
+    pub headers: usize,
     /// What a request's head may take to come.
     pub head: Duration,
     /// What a connection may take from its first byte to its last, whoever is slow.
@@ -41,15 +43,34 @@ pub struct Limits {
     pub drain: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 32,
-            head: Duration::from_secs(5),
-            whole: Duration::from_secs(30),
-            drain: Duration::from_secs(2),
+impl Limits {
+    /// Those of the node's pages.
+    pub const PAGES: Self = Self {
+        connections: 32,
+        beyond: Beyond::Close,
+        head_bytes: 16 << 10,
+        headers: 64,
+        head: Duration::from_secs(5),
+        whole: Duration::from_secs(30),
+        drain: Duration::from_secs(2),
+    };
+
+    /// Whether one more is taken, to be answered or closed.
+    const fn takes(&self, connections: usize) -> bool {
+        match self.beyond {
+            Beyond::Close => true,
+            Beyond::Wait => connections < self.connections,
         }
     }
+}
+
+/// What becomes of a connection for which there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beyond {
+    /// It is closed at once, and counted.
+    Close,
+    /// It waits in the socket's queue.
+    Wait,
 }
 
 /// What a server did not do, since it began. A clone shares them.
@@ -103,7 +124,7 @@ pub async fn serve<L, H, F>(
         tokio::select! {
             () = &mut stop => break,
             Some(ended) = connections.join_next(), if !connections.is_empty() => counts.ended(&ended),
-            accepted = listener.accept() => {
+            accepted = listener.accept(), if limits.takes(connections.len()) => {
                 // Those that ended meanwhile take no room.
                 while let Some(ended) = connections.try_join_next() {
                     counts.ended(&ended);
@@ -181,8 +202,8 @@ where
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.head)
         .keep_alive(false)
-        .max_headers(HEADERS_MAX)
-        .max_buf_size(HEAD_BYTES_MAX);
+        .max_headers(limits.headers)
+        .max_buf_size(limits.head_bytes);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     let whole = timeout(limits.whole, async {
         tokio::select! {

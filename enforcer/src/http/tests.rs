@@ -19,7 +19,8 @@ use tokio::{
 /// What no test waits for.
 const LONG: Duration = Duration::from_mins(10);
 const SHORT: Duration = Duration::from_millis(50);
-pub(super) const LIMITS: Limits = Limits { connections: 4, head: LONG, whole: LONG, drain: LONG };
+pub(super) const LIMITS: Limits =
+    Limits { connections: 4, head: LONG, whole: LONG, drain: LONG, ..Limits::PAGES };
 
 struct Running {
     address: SocketAddr,

@@ -150,6 +150,8 @@ losses! {
     ConnectionRefused = "connection_refused",
     /// A connection that was cut, for it took too long.
     ConnectionCut = "connection_cut",
+    /// A question over the admin socket that was refused, for too many waited.
+    Question = "question",
     /// A connection that could not be taken, or whose handler failed.
     ConnectionFailed = "connection_failed",
 }

@@ -131,14 +131,7 @@ async fn prometheus_scrapes_every_series_and_evaluates_every_alert() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listens");
     let target = listener.local_addr().expect("has an address").to_string();
     let health = Health::new();
-    tokio::spawn(serve_pages(
-        listener,
-        Limits::default(),
-        metrics,
-        health,
-        || async {},
-        std::future::pending(),
-    ));
+    tokio::spawn(serve_pages(listener, Limits::PAGES, metrics, health, || async {}, std::future::pending()));
     let server = Server::start(&program, &target).await;
 
     let targets = server

@@ -5,6 +5,7 @@ use enforcer::admin::{
     model::{ContainerView, Done, Explanation, Refusal, Status},
     serve,
 };
+use enforcer::health::Health;
 use serde_json::{Value, json};
 use std::{
     path::Path,
@@ -42,7 +43,7 @@ impl Agent {
             let stop = async {
                 let _ = stopped.await;
             };
-            let serving = serve(listener, sender, Arc::new(Counts::default()), stop);
+            let serving = serve(listener, sender, Health::new(), Arc::new(Counts::default()), stop);
             let answering = answer(questions, &answers);
             runtime.block_on(async { tokio::join!(serving, answering).0.expect("serves") });
         });

@@ -8,9 +8,12 @@ use super::{
     Client, Counts, Listener,
     model::Done,
     request::{Reply, Request, refusal},
-    server::{Patience, serve_with},
+    server::{Asking, Patience, serve_with},
 };
-use crate::admin::{Refused, fixture};
+use crate::{
+    admin::{Refused, fixture},
+    health::Health,
+};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::{
@@ -23,6 +26,9 @@ use tokio::{
 
 /// What a test waits at most, on a machine however busy.
 const LONG: Duration = Duration::from_mins(1);
+
+/// Questions that wait for the loop.
+const QUEUE: usize = 32;
 
 /// An agent of which only the socket is real.
 struct Agent {
@@ -42,18 +48,13 @@ impl Agent {
         let dir = tempfile::tempdir().expect("a folder");
         let socket = dir.path().join("run/admin.sock");
         let listener = Listener::bind(&socket).expect("listens");
-        let (requests, mut questions) = mpsc::channel(4);
+        let (requests, mut questions) = mpsc::channel(QUEUE);
         let (stop, stopped) = oneshot::channel();
         let counts = Arc::new(Counts::default());
-        let serving = serve_with(
-            listener,
-            requests,
-            counts.clone(),
-            async {
-                let _ = stopped.await;
-            },
-            patience,
-        );
+        let asking = Asking { requests, health: Health::new(), counts: counts.clone(), patience };
+        let serving = serve_with(listener, asking, async {
+            let _ = stopped.await;
+        });
         let served = tokio::spawn(async { serving.await.expect("serves") });
         let (told, asked) = mpsc::unbounded_channel();
         tokio::spawn(async move {

@@ -2,18 +2,21 @@
 
 use super::{Agent, LONG, PATIENT, healthy};
 use crate::admin::{
-    ANSWER_BYTES_MAX, AskError, BODY_BYTES_MAX, CONNECTIONS_MAX, Refused, Reply, Request, fixture,
+    ANSWER_BYTES_MAX, AskError, BODY_BYTES_MAX, CONNECTIONS_MAX, Client, Counts, Listener, Refused, Reply,
+    Request, fixture,
     model::{ContainerView, Refusal},
-    server::Patience,
+    server::{Asking, Patience, serve_with},
 };
-use crate::inventory::Target;
+use crate::{health::Health, inventory::Target};
 use std::{
     os::unix::{fs::PermissionsExt as _, net},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,
+    sync::mpsc,
     time::timeout,
 };
 
@@ -60,7 +63,7 @@ async fn each_request_arrives_and_each_answer_comes_back() {
     ] {
         assert_eq!(agent.asked.recv().await, Some(request));
     }
-    assert_eq!((agent.counts.requests(), agent.counts.cut(), agent.counts.strangers()), (7, 0, 0));
+    assert_eq!((agent.counts.requests(), agent.counts.losses().cut(), agent.counts.strangers()), (7, 0, 0));
     let socket = agent.socket.clone();
     agent.stop().await;
     assert!(!socket.exists());
@@ -141,7 +144,7 @@ async fn who_is_slow_is_cut_and_holds_nobody_up() {
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     let counts = agent.counts.clone();
     agent.stop().await;
-    assert!(counts.cut() >= 3, "{counts:?}");
+    assert!(counts.losses().cut() >= 3, "{counts:?}");
 }
 
 #[tokio::test]
@@ -157,7 +160,7 @@ async fn who_does_not_read_is_cut_and_holds_nobody_up() {
     let mut stream = UnixStream::connect(&agent.socket).await.expect("connects");
     stream.write_all(b"GET /v1/containers HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("is taken");
     answered(&agent).await;
-    while agent.counts.cut() == 0 {
+    while agent.counts.losses().cut() == 0 {
         tokio::task::yield_now().await;
     }
     let mut answer = Vec::new();
@@ -176,7 +179,7 @@ async fn too_many_wait_and_get_their_turn() {
     }
     // Behind all of them.
     answered(&agent).await;
-    assert!(agent.counts.cut() >= CONNECTIONS_MAX as u64, "{:?}", agent.counts);
+    assert!(agent.counts.losses().cut() >= CONNECTIONS_MAX as u64, "{:?}", agent.counts);
     drop(idle);
     let asked = (0..100).map(|_| {
         let client = agent.client();
@@ -200,8 +203,38 @@ async fn a_loop_that_hangs_or_ends_is_told() {
     for answer in asked.collect::<Vec<_>>() {
         let error = answer.await.expect("no panic").expect_err("nobody answers");
         assert!(matches!(error, AskError::Refused { status: 504, .. }), "{error:?}");
+        assert!(error.to_string().contains("its last sign of life was "), "{error}");
     }
+    assert_eq!(agent.counts.unasked(), 0);
     agent.stop().await;
+}
+
+#[tokio::test]
+async fn what_finds_no_room_on_the_way_to_the_loop_is_refused_at_once() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let socket = dir.path().join("admin.sock");
+    let listener = Listener::bind(&socket).expect("listens");
+    // Its loop hangs: nobody takes a question.
+    let (requests, _questions) = mpsc::channel(1);
+    let counts = Arc::new(Counts::default());
+    let asking = Asking { requests, health: Health::new(), counts: counts.clone(), patience: PATIENT };
+    let served = tokio::spawn(serve_with(listener, asking, std::future::pending()));
+    let ask = || {
+        let client = Client::new(&socket, LONG);
+        tokio::spawn(async move { client.status().await })
+    };
+    let waits = ask();
+    while counts.requests() == 0 {
+        tokio::task::yield_now().await;
+    }
+    for refused in 1..=50 {
+        let error = ask().await.expect("no panic").expect_err("there is no room");
+        assert!(matches!(error, AskError::Refused { status: 503, .. }), "{error:?}");
+        assert!(error.to_string().contains("too many questions"), "{error}");
+        assert_eq!(counts.unasked(), refused);
+    }
+    assert!(!waits.is_finished());
+    served.abort();
 }
 
 #[tokio::test]

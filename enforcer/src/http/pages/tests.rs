@@ -132,7 +132,10 @@ async fn alive_is_told_by_the_beat() {
     server.health.silence();
     let answer = server.get("/healthz").await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-    assert!(answer.ends_with("the loop gave no sign of life for more than 10s\n"), "{answer}");
+    assert!(
+        answer.contains("the loop gave no sign of life for ") && answer.ends_with("; 10s is the most\n"),
+        "{answer}"
+    );
     server.health.beat();
     assert!(server.get("/healthz").await.starts_with("HTTP/1.1 200 OK\r\n"));
     server.stop().await;
@@ -165,8 +168,8 @@ async fn figures_that_never_come_hold_up_no_probe() {
         .expect("is sent");
     assert!(server.get("/healthz").await.starts_with("HTTP/1.1 200 OK\r\n"));
     let answer = ask(asking, "").await;
-    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-    assert!(answer.ends_with("the figures could not be read within 5s\n"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}");
+    assert!(answer.contains("has not told the figures within 5s; its last sign of life was "), "{answer}");
     server.stop().await;
 }
 
