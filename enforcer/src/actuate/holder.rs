@@ -8,7 +8,7 @@ const LOCKS_BYTES_MAX: u64 = 4 << 20;
 
 /// The process that has this file locked, or one of them. `None` where that is not told: it is in another pid
 /// namespace, or the file system shows a device number of its own (btrfs, overlay).
-pub(super) fn holder(file: impl AsFd) -> Option<u32> {
+pub(crate) fn holder(file: impl AsFd) -> Option<u32> {
     let stat = fstat(file).ok()?;
     let mut text = String::new();
     fs::File::open("/proc/locks").ok()?.take(LOCKS_BYTES_MAX).read_to_string(&mut text).ok()?;
@@ -16,7 +16,7 @@ pub(super) fn holder(file: impl AsFd) -> Option<u32> {
 }
 
 /// How a holder is named to people.
-pub(super) fn named(pid: Option<u32>) -> String {
+pub(crate) fn named(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".into(), |pid| format!("pid {pid}"))
 }
 

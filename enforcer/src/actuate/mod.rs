@@ -26,6 +26,7 @@ mod urgent;
 
 pub use error::ActuateError;
 pub use handle::RestoreHandle;
+pub(crate) use holder::{holder, named};
 pub use lease::check_free;
 pub use nonblock::{WriteMethod, write_method};
 pub use recover::{Recovered, RecoveredFile, RecoveredRun, RecoveredValue, recover};

@@ -217,7 +217,11 @@ impl Book {
                 self.by_cgroup.insert(reading.cgroup.id, read.id);
                 entry.read(reading);
             }
-            Err(error) => entry.trouble = Some(error.to_string()),
+            Err(error) => {
+                entry.trouble = Some(error.to_string());
+                entry.floors.age(read.at);
+                entry.growth.age(read.at);
+            }
         }
     }
 

@@ -33,8 +33,8 @@ pub(super) enum Event {
     Asked(BusRequest),
     /// The container runtime has news.
     Runtime(News),
-    /// Containers were read.
-    Read(Vec<Read>),
+    /// Containers were read; nothing where the reader's thread has ended, which it should not.
+    Read(Option<Vec<Read>>),
     /// The recorder has something to say; nothing where its thread has ended, which it should not.
     Recorded(Option<recorder::Told>),
     /// The journals' folder was opened and settled, or could not be.
@@ -96,7 +96,7 @@ impl Agent {
             Some(opened) = state.next() => Event::State(opened),
             Some(mended) = sentinel.mended() => Event::Mended(mended),
             news = runtime.next() => Event::Runtime(news),
-            Some(reads) = reader.next() => Event::Read(reads),
+            reads = reader.next() => Event::Read(reads),
             () = due(due_ns) => Event::Due,
             _ = signals.hangup.recv() => Event::Reload,
         }

@@ -13,13 +13,11 @@ use crate::{
     shrink::now,
 };
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 impl Agent {
     /// Runs until it is told to stop, then settles what is in flight. Must be called in a `LocalSet`.
     pub async fn run(mut self) -> End {
         self.happened("", HappeningKind::Agent, "enforcer runs");
-        let mut waiting: Vec<oneshot::Sender<Reply>> = Vec::new();
         let ended = loop {
             match self.next().await {
                 Event::Kernel(event) => {
@@ -36,13 +34,14 @@ impl Agent {
                 Event::Loaded(loaded) => self.kernel_loaded(loaded),
                 Event::GuardLoaded(loaded) => self.guard_loaded(loaded),
                 Event::Runtime(news) => self.runtime_news(news),
-                Event::Read(reads) => reads.into_iter().for_each(|read| self.read(read)),
+                Event::Read(Some(reads)) => reads.into_iter().for_each(|read| self.read(read)),
+                Event::Read(None) => self.reader_failed("its thread has ended"),
                 Event::Recorded(told) => self.recorder_told(told),
                 Event::State(opened) => self.opened(opened),
                 Event::Guard(told) => self.guard_told(told),
                 Event::Mended(mended) => self.mended(mended),
                 Event::Ended(ended) => self.shrink_ended(&ended),
-                Event::Question(question) => waiting.extend(self.asked(question)),
+                Event::Question(question) => self.asked(question),
                 Event::Scrape(reply) => {
                     self.refresh();
                     // Who scrapes may have gone.
@@ -50,7 +49,7 @@ impl Agent {
                 }
                 Event::Due => self.settle_drift(),
                 Event::Beat => {
-                    waiting.retain(|reply| !reply.is_closed());
+                    self.pausing.forget_gone();
                     self.beat();
                 }
                 Event::Reload => drop(self.reload()),
@@ -58,9 +57,7 @@ impl Agent {
             }
             // Who asked for a pause is answered once nothing is changed any more, whatever a disk still has to do.
             if self.shrinks.are_still() && !self.sentinel.is_mending() {
-                for reply in waiting.drain(..) {
-                    drop(reply.send(Reply::Done(self.done())));
-                }
+                self.pausing.answer(&self.done());
             }
             // Changes in flight are on this thread too.
             tokio::task::yield_now().await;
@@ -73,12 +70,13 @@ impl Agent {
         Done { paused: self.paused, text: text.into() }
     }
 
-    /// Answers, or gives back who waits until nothing is in flight.
-    fn asked(&mut self, (request, reply): Question) -> Option<oneshot::Sender<Reply>> {
+    /// Answers, or has who asked wait until nothing is in flight.
+    fn asked(&mut self, (request, reply): Question) {
         let answer = match request {
             Request::Pause => {
                 self.pause();
-                return Some(reply);
+                self.pausing.wait(reply);
+                return;
             }
             Request::Resume => {
                 self.resume();
@@ -94,7 +92,6 @@ impl Agent {
         };
         // Who asked may have gone.
         drop(reply.send(answer));
-        None
     }
 
     pub(super) fn pause(&mut self) {
@@ -107,6 +104,7 @@ impl Agent {
 
     pub(super) fn resume(&mut self) {
         if std::mem::replace(&mut self.paused, false) {
+            self.pausing.overtaken();
             self.happened("", HappeningKind::Agent, "resumed");
             self.cover();
         }
@@ -274,6 +272,14 @@ impl Agent {
         self.begin_again();
         if !self.paused {
             self.policy_turn();
+        }
+    }
+
+    /// Nobody reads any more.
+    pub(super) fn reader_failed(&mut self, why: &str) {
+        let why = format!("containers are not read: {why}");
+        if self.part(PartName::Policy, PartState::Failed, &why) {
+            self.happened("", HappeningKind::Agent, &why);
         }
     }
 

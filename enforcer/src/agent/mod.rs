@@ -11,6 +11,7 @@ mod kernel;
 mod loading;
 mod memory;
 mod parts;
+mod pausing;
 mod peaks;
 mod reader;
 mod reading;
@@ -21,6 +22,7 @@ mod schedule;
 mod sentinel;
 mod servers;
 mod shrinks;
+mod single;
 mod start;
 mod state;
 mod steward;
@@ -28,6 +30,7 @@ mod tell;
 mod turns;
 mod view;
 
+pub use single::Another;
 pub use start::StartError;
 
 use crate::{
@@ -43,6 +46,7 @@ use book::Book;
 use enforcer_gate::{Instant, Policy};
 use guards::Guards;
 use loading::Loading;
+use pausing::Pausing;
 use reader::Reader;
 use recent::Recent;
 use recorder::Recorder;
@@ -50,6 +54,7 @@ use runtime::Runtime;
 use sentinel::Sentinel;
 use servers::Servers;
 use shrinks::Shrinks;
+use single::Single;
 use state::State;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use steward::Steward;
@@ -74,6 +79,8 @@ pub struct Agent {
     source: Source,
     started: Instant,
     mount: Arc<Mount>,
+    /// That it is the node's only one.
+    _single: Single,
     policy: Policy,
     probe: Option<Probe>,
     /// The kernel programs and the guard's, on their way.
@@ -95,6 +102,8 @@ pub struct Agent {
     metrics: Metrics,
     recent: Recent,
     paused: bool,
+    /// Who asked for a pause and has no answer yet.
+    pausing: Pausing,
     tell: Tell,
     beat: Interval,
     /// Beats since the start.

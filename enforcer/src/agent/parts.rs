@@ -103,12 +103,24 @@ impl Agent {
         if self.probe.is_none() {
             self.begin_kernel();
         }
+        self.begin_reader();
         self.state.begin();
         if self.recorder.is_none() {
             self.begin_recorder();
         }
         if self.guards.is_none() {
             self.begin_guard();
+        }
+    }
+
+    fn begin_reader(&mut self) {
+        match self.reader.begin() {
+            Ok(()) if self.health.states().get(&PartName::Policy) == Some(&PartState::Failed) => {
+                self.part(PartName::Policy, PartState::Ready, "");
+                self.happened("", HappeningKind::Agent, "containers are read again");
+            }
+            Ok(()) => {}
+            Err(error) => self.reader_failed(&chain(&error)),
         }
     }
 

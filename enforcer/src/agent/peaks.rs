@@ -19,18 +19,24 @@ impl Peaks {
         Self { part: Micros::new((span.get() / PARTS).max(1)), parts: VecDeque::new() }
     }
 
-    pub(super) fn add(&mut self, now: Instant, value: Bytes) {
+    /// Forgets what is older than the span.
+    pub(super) fn age(&mut self, now: Instant) {
         let number = now.get() / self.part.get();
         while self.parts.front().is_some_and(|(first, _)| first.saturating_add(PARTS) < number) {
             self.parts.pop_front();
         }
+    }
+
+    pub(super) fn add(&mut self, now: Instant, value: Bytes) {
+        self.age(now);
+        let number = now.get() / self.part.get();
         match self.parts.back_mut() {
             Some((last, peak)) if *last == number => *peak = value.max(*peak),
             Some(_) | None => self.parts.push_back((number, value)),
         }
     }
 
-    /// `None` before the first.
+    /// `None` before the first, and once all is older than the span.
     pub(super) fn peak(&self) -> Option<Bytes> {
         self.parts.iter().map(|(_, peak)| *peak).max()
     }

@@ -6,7 +6,7 @@ use crate::{
 };
 use enforcer_gate::{Bytes, Command, Instant, Limit, Outcome, Progress, Signal, State, Verdict};
 use std::{cell::Cell, collections::BTreeMap, future::Future, rc::Rc};
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 
 /// Changes at the same time: each has threads and a process of its own.
 pub(super) const FLIGHTS_MAX: usize = 16;
@@ -61,6 +61,7 @@ struct InFlight {
     by: &'static str,
     seen: Rc<Seen>,
     cancel: Cancel,
+    task: task::Id,
 }
 
 /// What is asked for.
@@ -107,14 +108,13 @@ impl Shrinks {
         let (seen, cancel, since) = (Rc::new(Seen::default()), Cancel::new(), now());
         let future = work(Given { cancel: cancel.clone(), observer: Follow(Rc::clone(&seen)) });
         let Ask { id, target, sandbox, from, to, by } = ask;
-        self.flights.insert(
-            id.clone(),
-            InFlight { target: target.clone(), sandbox, from, to, since, by, seen, cancel },
-        );
-        self.tasks.spawn_local(async move {
+        let (of_task, told) = (id.clone(), target.clone());
+        let task = self.tasks.spawn_local(async move {
             let result = future.await;
-            Ended { id, target, to, took: now().since(since), result }
+            Ended { id: of_task, target: told, to, took: now().since(since), result }
         });
+        let flight = InFlight { target, sandbox, from, to, since, by, seen, cancel, task: task.id() };
+        self.flights.insert(id, flight);
         true
     }
 
@@ -135,14 +135,22 @@ impl Shrinks {
     /// The next one that ends; `None` where none is in flight. Cancel safe.
     pub(super) async fn ended(&mut self) -> Option<Ended> {
         loop {
-            match self.tasks.join_next().await? {
-                Ok(ended) => {
+            match self.tasks.join_next_with_id().await? {
+                Ok((_, ended)) => {
                     self.flights.remove(&ended.id);
                     return Some(ended);
                 }
-                // It panicked, and its session put everything back as it was dropped.
-                Err(_) if self.tasks.is_empty() => self.flights.clear(),
-                Err(_) => {}
+                // Its session put everything back as it was dropped.
+                Err(error) => {
+                    let is_its = |(_, flight): &(&String, &InFlight)| flight.task == error.id();
+                    let id = self.flights.iter().find(is_its).map(|(id, _)| id.clone());
+                    let Some((id, flight)) = id.and_then(|id| self.flights.remove_entry(&id)) else {
+                        continue;
+                    };
+                    let InFlight { target, to, since, .. } = flight;
+                    let result = Err("it panicked in the agent, and was put back".into());
+                    return Some(Ended { id, target, to, took: now().since(since), result });
+                }
             }
         }
     }
@@ -264,6 +272,23 @@ mod tests {
                 }
                 assert!(shrinks.ended().await.is_none());
                 assert!(shrinks.len() == 0 && shrinks.are_still());
+            })
+            .await;
+    }
+
+    #[tokio::test]
+    async fn one_that_panics_is_told_and_takes_no_other_with_it() {
+        let local = tokio::task::LocalSet::new();
+        local
+            .run_until(async {
+                let mut shrinks = Shrinks::default();
+                let panics = |_: Given| async { panic!("on purpose") };
+                let hangs = |_: Given| std::future::pending();
+                assert!(shrinks.start(ask("1", "p"), hangs) && shrinks.start(ask("2", "q"), panics));
+                let ended = shrinks.ended().await.expect("ends");
+                assert_eq!((ended.id.as_str(), ended.target.as_str()), ("2", "pod/a/q:2"));
+                assert!(ended.result.is_err_and(|why| why.contains("panicked")));
+                assert!(shrinks.is_busy("p") && !shrinks.is_busy("q") && shrinks.len() == 1);
             })
             .await;
     }

@@ -4,12 +4,15 @@ use super::{
     Agent, BEAT, Signals, Source, Tell,
     book::Book,
     loading::Loading,
-    reader::Reader,
+    pausing::Pausing,
+    reader::{Make, Reader},
+    reading::Reading,
     recent::Recent,
     runtime::Runtime,
     sentinel::Sentinel,
     servers::{Servers, Stop},
     shrinks::Shrinks,
+    single::{Another, Single},
     state::State,
     steward::Steward,
 };
@@ -20,11 +23,12 @@ use crate::{
     config::Config,
     health::Health,
     http::{Limits, serve_pages},
-    inventory::{Locator, Tempo},
+    inventory::{Home, Locator, Tempo},
     metrics::Metrics,
     node::node_policy,
     shrink::{Bus, now},
 };
+use enforcer_gate::Policy;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
@@ -47,6 +51,9 @@ pub enum StartError {
     /// The cgroup mount.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
+    /// The node has its agent.
+    #[error(transparent)]
+    Another(#[from] Another),
     /// The folder of the journals.
     #[error(transparent)]
     State(#[from] ActuateError),
@@ -71,17 +78,18 @@ pub enum StartError {
 }
 
 impl StartError {
-    fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+    pub(super) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, source }
     }
 }
 
 impl Agent {
-    /// Takes the node's admin socket (so that there is one agent a node), settles what an earlier one left, begins to
+    /// Takes the admin socket and the node, of which there is one agent, settles what an earlier one left, begins to
     /// load the kernel programs and to listen. Must be called in a tokio runtime.
     pub async fn start(config: Config, source: Source, tell: Tell) -> Result<Self, StartError> {
         let admin = Listener::bind(&config.agent.admin_socket)?;
         let mount = Arc::new(Mount::discover()?);
+        let single = Single::take(&mount)?;
         let mut state = State::open(&config.agent.state_dir);
         let opened = timeout(OPENING, state.next()).await.ok().flatten();
         let opened = match opened {
@@ -106,8 +114,7 @@ impl Agent {
         let policy = config.gate.policy(&node_policy());
         let interval_of = |micros: enforcer_gate::Micros| Duration::from_micros(micros.get());
         let reading_interval = interval_of(config.agent.reading_interval);
-        let reader = Reader::start(Herd::new()?, Arc::clone(&mount), policy.clone(), reading_interval)
-            .map_err(StartError::io("start the reader's thread"))?;
+        let reader = Reader::start(taking(Arc::clone(&mount)), policy.clone(), reading_interval)?;
         let tempo = Tempo {
             deadline: interval_of(config.cri.deadline),
             events: config.cri.events,
@@ -134,9 +141,11 @@ impl Agent {
             sentinel: Sentinel::new(Arc::clone(&mount), config.drift.mend),
             steward: Steward::new(config.policy.clone()),
             paused: config.agent.paused,
+            pausing: Pausing::default(),
             source,
             started: now(),
             mount,
+            _single: single,
             policy,
             probe: None,
             loading: (Loading::new(), Loading::new()),
@@ -169,6 +178,16 @@ impl Agent {
         }
         Ok(agent)
     }
+}
+
+/// How containers are read. What of it is kept from one reading to the next begins anew with each thread.
+fn taking(mount: Arc<Mount>) -> Make {
+    Box::new(move || {
+        let (mut herd, mount) = (Herd::new()?, Arc::clone(&mount));
+        Ok(Box::new(move |home: &Home, policy: &Policy| {
+            Reading::take(&mut herd, &mount, home, policy, now())
+        }))
+    })
 }
 
 async fn pages(

@@ -133,6 +133,7 @@ impl Agent {
         self.steward.reload(new.policy.clone(), &self.book);
         self.config = config::taken(&self.config, new);
         self.policy = self.config.gate.policy(&node_policy());
+        self.reader.set_policy(self.policy.clone());
         if self.config.guard.mode == GuardMode::Off {
             self.end_guard();
         } else if self.guards.is_none() {

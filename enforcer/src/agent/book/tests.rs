@@ -84,7 +84,7 @@ fn reading(at: u64, cgroup: u64, limit: u64, floor: u64) -> Reading {
 }
 
 fn read(book: &mut Book, id: &str, reading: Reading) {
-    book.read(Read { id: id.into(), result: Ok(reading) });
+    book.read(Read { id: id.into(), at: reading.at, result: Ok(reading) });
 }
 
 #[test]
@@ -188,8 +188,15 @@ fn the_safe_minimum_is_over_the_highest_floor_and_the_fastest_growth() {
     read(&mut book, "a", reading(5, 11, 64, 10));
     assert_eq!(safe(&book), Some(safe_minimum(mib(30), mib(5), &policy)));
     // What failed is told, and what was read stays.
-    book.read(Read { id: "a".into(), result: Err(crate::cgroup::CgroupError::Gone { path: "x".into() }) });
+    let fail = |book: &mut Book, at: u64| {
+        let result = Err(crate::cgroup::CgroupError::Gone { path: "x".into() });
+        book.read(Read { id: "a".into(), at: Instant::new(at * 1_000_000), result });
+    };
+    fail(&mut book, 7);
     assert!(book.get("a").expect("is known").trouble.is_some() && safe(&book).is_some());
-    book.read(Read { id: "nobody".into(), result: Ok(reading(6, 1, 1, 1)) });
+    // Until it says nothing any more.
+    fail(&mut book, 1000);
+    assert_eq!(safe(&book), None);
+    read(&mut book, "nobody", reading(6, 1, 1, 1));
     assert_eq!(book.len(), 1);
 }

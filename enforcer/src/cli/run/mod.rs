@@ -111,6 +111,14 @@ fn explain(error: &StartError) -> Failure {
         StartError::Admin(error) => Failure::new(Exit::Failed, WHAT, "this node", error, error.advice()),
         StartError::Cgroup(error) => Failure::cgroup(WHAT, "", error),
         StartError::State(error) => state(error),
+        StartError::Another(error) => {
+            let end = error.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+            let todo = format!(
+                "one agent a node, whatever its socket and its folders: end the other one first{end}, systemctl stop enforcer \
+                 where it is the service"
+            );
+            Failure::new(Exit::Failed, WHAT, "this node", error, &todo)
+        }
         StartError::Http { .. } => {
             let todo = "name another address with --set http.listen=ADDRESS:PORT, or \"\" for none";
             Failure::new(Exit::Failed, WHAT, "this node", &failure::chain(error), todo)

@@ -94,6 +94,20 @@ pub(super) fn second() {
         assert_eq!(answer.status.code(), Some(1), "{error}");
         assert!(error.contains(&format!("another agent listens there (process {})", agent.pid())), "{error}");
         assert!(agent.status().await.pid == agent.pid());
+        // Nor does it help to be somewhere else.
+        let elsewhere = tempfile::tempdir_in("/run").expect("a folder");
+        let at = |key: &str| format!("{key}={}", elsewhere.path().join(key).display());
+        let sets = ["agent.admin_socket", "agent.state_dir", "oom.store", "guard.store"].map(at);
+        let sets = sets.iter().map(String::as_str).chain(["http.listen=127.0.0.1:9465"]);
+        let answer = output("/bin/enforcer", ["run"].into_iter().chain(sets.flat_map(|set| ["--set", set])));
+        let error = String::from_utf8(answer.stderr).expect("text");
+        assert_eq!(answer.status.code(), Some(1), "{error}");
+        assert!(
+            error.contains(&format!("another agent runs on this node: pid {} has ", agent.pid())),
+            "{error}"
+        );
+        let left = std::fs::read_dir(elsewhere.path()).expect("the folder").count();
+        assert_eq!(left, 0, "it came to nothing");
         // A stale socket is nobody's.
         let mut agent = agent;
         agent.signal(Signal::SIGKILL);
