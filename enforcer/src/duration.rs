@@ -12,6 +12,9 @@ pub const DURATION_BYTES_MAX: usize = 64;
 /// Microseconds as power of ten, and what to multiply with.
 const UNITS: [(&str, i32, u64); 5] = [("us", 0, 1), ("ms", 3, 1), ("s", 6, 1), ("m", 6, 60), ("h", 6, 3600)];
 
+/// The units, for people.
+pub(crate) const UNITS_SHOWN: &str = "us, ms, s, m or h";
+
 /// What is wrong with a span, and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
@@ -25,7 +28,7 @@ pub enum DurationError {
     #[error("\"{}\" is no unit; those are us, ms, s, m and h", shown(.0))]
     Unit(String),
     /// A number without a unit.
-    #[error("the unit is missing; give a time such as 10s or 500ms")]
+    #[error("the unit is missing ({UNITS_SHOWN}), as in 10s or 500ms")]
     NoUnit,
     /// More than 64 bits of microseconds.
     #[error("it is too long a time")]

@@ -60,6 +60,12 @@ pub enum QuantityError {
     /// No amount of CPU.
     #[error("{:?} is no amount of CPU; give CPUs such as 1.5 or 500m, more than zero", Quoted(.0))]
     Cpu(String),
+    /// Less than any period of `cpu.max` makes a quota of.
+    #[error(
+        "{:?} is less than a thousandth of a CPU (1m), and the kernel takes no quota of less than 1000us: 10m of the \
+         usual period of 100ms", Quoted(.0)
+    )]
+    CpuTooLittle(String),
     /// Higher than a limit can be.
     #[error("{} B is more than the highest limit, {TARGET_BYTES_MAX} B", .0.get())]
     AboveMax(Bytes),
@@ -126,7 +132,7 @@ pub fn parse_target(text: &str) -> Result<Bytes, QuantityError> {
 /// `cpu.max` takes.
 const MILLI_CPUS_MAX: u128 = 1_000_000_000;
 
-/// An amount of CPU in thousandths, part of one counted as a whole one: more than zero.
+/// An amount of CPU in thousandths, at least one; part of one counts as a whole one.
 pub fn parse_cpu(text: &str) -> Result<u64, QuantityError> {
     let bad = || QuantityError::Cpu(text.into());
     if text.len() > QUANTITY_BYTES_MAX {
@@ -134,6 +140,10 @@ pub fn parse_cpu(text: &str) -> Result<u64, QuantityError> {
     }
     let number = Number::parse(text.strip_prefix('+').unwrap_or(text)).ok_or_else(bad)?;
     let scale = Scale::parse(number.rest).ok_or_else(bad)?;
+    let millionths = number.ceil_at(Scale { power: scale.power.saturating_add(6), ..scale });
+    if millionths.is_some_and(|millionths| (1..1000).contains(&millionths)) {
+        return Err(QuantityError::CpuTooLittle(text.into()));
+    }
     let scale = Scale { power: scale.power.saturating_add(3), ..scale };
     let milli = number.ceil_at(scale).filter(|milli| (1..=MILLI_CPUS_MAX).contains(milli)).ok_or_else(bad)?;
     u64::try_from(milli).map_err(|_| bad())

@@ -10,6 +10,7 @@ use enforcer::admin::{
     Request,
     model::{Part, PartState},
 };
+use enforcer::inventory::Target;
 use nix::sys::signal::Signal;
 use pty::{Pty, shown};
 use serde_json::Value;
@@ -80,8 +81,53 @@ fn explain_tells_why() {
         "{}",
         answer.err
     );
-    let answer = enforcer(&socket, &["explain", "web-1"]);
-    assert!(answer.code == 64 && answer.err.contains("does not begin with pod/"), "{}", answer.err);
+    let answer = enforcer(&socket, &["explain", "pod/shop"]);
+    assert!(answer.code == 64 && answer.err.contains("the pod's name is missing"), "{}", answer.err);
+}
+
+#[test]
+fn explain_takes_a_cgroup() {
+    let (_dir, socket) = place();
+    let agent = Agent::start(&socket, 2);
+    agent.says().containers[1].cgroup = "kubepods.slice/b.slice/c.scope".into();
+    for (path, container) in
+        [("/sys/fs/cgroup/kubepods.slice/b.slice/c.scope", Some("main")), ("kubepods.slice/b.slice/", None)]
+    {
+        let answer = enforcer(&socket, &["explain", path]);
+        assert!(
+            answer.code == 0 && answer.out.starts_with("pod/shop/web-1:main\n"),
+            "{}{}",
+            answer.out,
+            answer.err
+        );
+        let target =
+            Target { namespace: "shop".into(), name: "web-1".into(), container: container.map(Into::into) };
+        assert_eq!(agent.says().asked.last(), Some(&Request::Explain(target)));
+    }
+    let answer = enforcer(&socket, &["explain", "web-1\u{1b}"]);
+    assert_eq!((answer.code, answer.out.as_str()), (64, ""));
+    assert!(
+        answer
+            .err
+            .starts_with("error: can't explain web-1\\u{1b}\n  it is the cgroup of no container that runs")
+            && answer.err.contains("enforcer ps"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn top_as_json_is_one_document() {
+    let (_dir, socket) = place();
+    let _agent = Agent::start(&socket, 3);
+    let answer = enforcer(&socket, &["top", "--json", "--sort", "name"]);
+    assert_eq!((answer.code, answer.err.as_str()), (0, ""));
+    assert_eq!(answer.out.lines().count(), 1, "{}", answer.out);
+    let document: Value = serde_json::from_str(&answer.out).expect("is JSON");
+    assert_eq!(document["status"]["pid"], 42);
+    assert_eq!(document["containers"][2]["pod"], "web-2");
+    let wrong = enforcer(&socket, &["top", "--json", "--interval", "3s"]);
+    assert_eq!(wrong.code, 64, "{}", wrong.err);
 }
 
 #[test]
@@ -99,6 +145,39 @@ fn pause_resume_and_reload_arrive() {
     assert!(answer.code == 64 && answer.err.contains("line 3: there is no key"), "{}", answer.err);
     let asked = agent.says().asked.clone();
     assert_eq!(asked, [Request::Pause, Request::Status, Request::Resume, Request::Reload]);
+}
+
+#[test]
+fn a_pause_waits_for_what_is_under_way_and_says_what_is_left() {
+    let (_dir, socket) = place();
+    let agent = Agent::start(&socket, 1);
+    agent.says().under_way = vec!["pod/a/b:c: 2Mi -> 1Mi, restoring, for 5s".into(); 3];
+    let answer = enforcer(&socket, &["pause"]);
+    assert_eq!(
+        (answer.code, answer.out.as_str()),
+        (0, "paused: 1 shrink was taken back\n"),
+        "{}",
+        answer.err
+    );
+    assert_eq!(agent.says().asked, vec![Request::Pause; 4]);
+    // No time is left after the first answer.
+    agent.says().under_way = vec!["pod/a/b:c: 2Mi -> 1Mi, restoring, for \u{1b}".into(); 1000];
+    let answer = Command::new(env!("CARGO_BIN_EXE_enforcer"))
+        .args(["pause", "--deadline", "300ms", "--socket"])
+        .arg(&socket)
+        .output()
+        .expect("it starts");
+    let err = String::from_utf8(answer.stderr).expect("text");
+    assert_eq!(answer.status.code(), Some(1), "{err}");
+    assert_eq!(
+        err,
+        "error: paused, but not all is taken back within 300ms\n  pod/a/b:c: 2Mi -> 1Mi, restoring, for \\u{1b}\n    \
+         -> wait, and ask again; enforcer status tells how far it is\n"
+    );
+    let help =
+        Command::new(env!("CARGO_BIN_EXE_enforcer")).args(["pause", "--help"]).output().expect("starts");
+    let help = String::from_utf8(help.stdout).expect("text");
+    assert!(help.contains("[default: 30s]") && help.contains("agent.settle_timeout"), "{help}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn wrong_words_get_64_and_what_is_wrong() {
     wrong(&[], "Usage");
     wrong(&["shrunk"], "unrecognized subcommand 'shrunk'");
     wrong(&["floor", "a", "b"], "unexpected argument 'b'");
-    wrong(&["floor", "--window", "2"], "the unit is missing; give a time such as 10s or 500ms");
+    wrong(&["floor", "--window", "2"], "the unit is missing (us, ms, s, m or h), as in 10s or 500ms");
     wrong(&["floor", "--window", ""], "it is empty or longer than 64 bytes");
     wrong(&["record", "a", "--out", "/x"], "arguments were not provided: --duration <TIME>\n");
     wrong(
@@ -408,7 +408,7 @@ fn a_configuration_is_checked_and_the_default_one_is_fine() {
         "error: the configuration is wrong\n  \
          {0}:2:8: guard.mode: \"enforced\" is none of them\n    -> give one of \"off\", \"audit\", \"enforce\"\n  \
          {0}:3:1: polciy: there is no such section\n    -> did you mean [policy]?\n  \
-         --set policy.interval: the unit is missing; give a time such as 10s or 500ms\n    \
+         --set policy.interval: the unit is missing (us, ms, s, m or h), as in 10s or 500ms\n    \
          -> give a time such as \"10s\" or \"1m30s\", from 1s to 168h\n",
         text(&bad)
     );

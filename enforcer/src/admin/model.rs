@@ -215,6 +215,9 @@ pub struct Done {
     pub paused: bool,
     /// One line for people.
     pub text: String,
+    /// After a pause: what is not taken back yet, a line each. Ask again to wait for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub under_way: Vec<String>,
 }
 
 /// Body of any answer that is none of the above.

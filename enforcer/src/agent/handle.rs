@@ -49,14 +49,17 @@ impl Agent {
                 }
                 Event::Due => self.settle_drift(),
                 Event::Beat => {
-                    self.pausing.forget_gone();
                     self.beat();
+                    if self.pausing.is_awaited() {
+                        let done = self.done();
+                        self.pausing.beat(&done);
+                    }
                 }
                 Event::Reload => drop(self.reload()),
                 Event::Stop => break None,
             }
             // Who asked for a pause is answered once nothing is changed any more, whatever a disk still has to do.
-            if self.shrinks.are_still() && !self.sentinel.is_mending() {
+            if self.pausing.is_awaited() && self.shrinks.are_still() && !self.sentinel.is_mending() {
                 self.pausing.answer(&self.done());
             }
             // Changes in flight are on this thread too.
@@ -66,8 +69,19 @@ impl Agent {
     }
 
     fn done(&self) -> Done {
-        let text = if self.paused { "paused: nothing is changed" } else { "not paused" };
-        Done { paused: self.paused, text: text.into() }
+        let under_way = if self.paused { self.under_way() } else { Vec::new() };
+        let text = match (self.paused, under_way.len()) {
+            (false, _) => "not paused".into(),
+            (true, 0) => "paused: nothing is changed".into(),
+            (true, count) => format!("paused: nothing begins, and {count} changes are being taken back"),
+        };
+        Done { paused: self.paused, text, under_way }
+    }
+
+    /// What still changes something, for people.
+    fn under_way(&self) -> Vec<String> {
+        let mending = self.sentinel.is_mending().then(|| "a limit that drifted is being put back".into());
+        self.shrinks.not_still().chain(mending).collect()
     }
 
     /// Answers, or has who asked wait until nothing is in flight.
@@ -83,7 +97,7 @@ impl Agent {
                 Reply::Done(self.done())
             }
             Request::Reload => match self.reload() {
-                Ok(text) => Reply::Done(Done { paused: self.paused, text }),
+                Ok(text) => Reply::Done(Done { paused: self.paused, text, under_way: Vec::new() }),
                 Err(errors) => Reply::Refused(Refused::Configuration, errors),
             },
             Request::Status => Reply::Status(Box::new(self.status())),

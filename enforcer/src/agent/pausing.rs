@@ -3,24 +3,39 @@
 use crate::admin::{Reply, model::Done};
 use tokio::sync::oneshot;
 
-/// Those who wait: no more than the admin socket has connections, once who is gone is forgotten.
+/// Beats until who asked for a pause is told what is still under way: sooner than the admin socket gives up.
+const BEATS: u8 = 3;
+
+/// Those who wait, and for how many beats: no more than the admin socket has connections, once who is gone is forgotten.
 #[derive(Debug, Default)]
 pub(super) struct Pausing {
-    waiting: Vec<oneshot::Sender<Reply>>,
+    waiting: Vec<(oneshot::Sender<Reply>, u8)>,
 }
 
 impl Pausing {
     pub(super) fn wait(&mut self, reply: oneshot::Sender<Reply>) {
-        self.waiting.push(reply);
+        self.waiting.push((reply, 0));
     }
 
-    pub(super) fn forget_gone(&mut self) {
-        self.waiting.retain(|reply| !reply.is_closed());
+    pub(super) const fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Who has gone is forgotten; who waits for long is told how it is.
+    pub(super) fn beat(&mut self, done: &Done) {
+        self.waiting.retain(|(reply, _)| !reply.is_closed());
+        let is_long = |(_, beats): &mut (_, u8)| {
+            *beats += 1;
+            *beats >= BEATS
+        };
+        for (reply, _) in self.waiting.extract_if(.., is_long) {
+            drop(reply.send(Reply::Done(done.clone())));
+        }
     }
 
     /// Nothing is changed any more.
     pub(super) fn answer(&mut self, done: &Done) {
-        for reply in self.waiting.drain(..) {
+        for (reply, _) in self.waiting.drain(..) {
             drop(reply.send(Reply::Done(done.clone())));
         }
     }
@@ -28,13 +43,17 @@ impl Pausing {
     /// Somebody resumed before that.
     pub(super) fn overtaken(&mut self) {
         let text = "not paused: it was resumed before all was taken back".into();
-        self.answer(&Done { paused: false, text });
+        self.answer(&Done { paused: false, text, under_way: Vec::new() });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn done(text: &str) -> Done {
+        Done { paused: true, text: text.into(), under_way: Vec::new() }
+    }
 
     #[test]
     fn who_is_overtaken_by_a_resume_is_told_so() {
@@ -43,15 +62,28 @@ mod tests {
         pausing.wait(reply);
         let (gone, _) = oneshot::channel();
         pausing.wait(gone);
-        pausing.forget_gone();
+        pausing.beat(&done("paused"));
         assert_eq!(pausing.waiting.len(), 1);
         pausing.overtaken();
         let Ok(Reply::Done(done)) = answer.try_recv() else { panic!("no answer") };
         assert!(!done.paused && done.text.contains("resumed before"), "{done:?}");
         let (reply, mut answer) = oneshot::channel();
         pausing.wait(reply);
-        let done = Done { paused: true, text: "paused".into() };
+        let done = done("paused");
         pausing.answer(&done);
         assert_eq!(answer.try_recv(), Ok(Reply::Done(done)));
+    }
+
+    #[test]
+    fn who_waits_for_long_is_told_how_it_is() {
+        let mut pausing = Pausing::default();
+        let (reply, mut answer) = oneshot::channel();
+        pausing.wait(reply);
+        for _ in 1..BEATS {
+            pausing.beat(&done("not yet"));
+            assert!(answer.try_recv().is_err());
+        }
+        pausing.beat(&done("two are left"));
+        assert_eq!(answer.try_recv(), Ok(Reply::Done(done("two are left"))));
     }
 }

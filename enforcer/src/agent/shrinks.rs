@@ -132,6 +132,16 @@ impl Shrinks {
         self.flights.values().all(|flight| flight.seen.is_still.get())
     }
 
+    /// Those that still change something, a line each.
+    pub(super) fn not_still(&self) -> impl Iterator<Item = String> {
+        let at = now();
+        let moving = self.flights.values().filter(|flight| !flight.seen.is_still.get());
+        moving.map(move |flight| {
+            let InFlight { target, from, to, since, seen, .. } = flight;
+            format!("{target}: {from} -> {to}, {}, for {}", name(seen.state.get()), at.since(*since))
+        })
+    }
+
     /// The next one that ends; `None` where none is in flight. Cancel safe.
     pub(super) async fn ended(&mut self) -> Option<Ended> {
         loop {
@@ -259,11 +269,14 @@ mod tests {
                 assert_eq!((shrinks.len(), shrinks.list().len()), (2, 2));
                 assert!(shrinks.is_busy("p") && !shrinks.is_busy("r"));
                 assert!(!shrinks.are_still());
+                let lines: Vec<_> = shrinks.not_still().collect();
+                assert!(lines[0].starts_with("pod/a/p:1: max -> 1Mi, beginning, for "), "{lines:?}");
+                assert_eq!(lines.len(), 2);
                 shrinks.cancel();
                 while !shrinks.are_still() {
                     tokio::task::yield_now().await;
                 }
-                assert_eq!(shrinks.len(), 2, "a disk hangs");
+                assert_eq!((shrinks.len(), shrinks.not_still().count()), (2, 0), "a disk hangs");
                 end.send_replace(true);
                 for _ in 0..2 {
                     let ended = shrinks.ended().await.expect("ends");

@@ -9,6 +9,10 @@ use clap::Args;
 use enforcer_gate::Micros;
 use std::{path::PathBuf, time::Duration};
 
+/// How every command ends that asks the agent, and does no more than that.
+pub(super) const EXITS: &str = "Exit codes: 0 done, 1 the agent ends or its answer makes no sense, 64 wrong usage, 69 no \
+                                agent runs, or none that answers in time or lets this user in.";
+
 /// Where the agent is asked.
 #[derive(Debug, Args)]
 pub(super) struct Admin {
@@ -18,12 +22,16 @@ pub(super) struct Admin {
     /// What the agent may take to answer
     #[arg(long, value_name = "TIME", value_parser = deadline)]
     #[arg(default_value_t = Micros::from_millis(admin::DEADLINE.as_secs() * 1000))]
-    deadline: Micros,
+    pub(super) deadline: Micros,
 }
 
 impl Admin {
     pub(super) fn client(&self) -> Client {
-        Client::new(&self.socket, Duration::from_micros(self.deadline.get()))
+        Client::new(&self.socket, self.deadline())
+    }
+
+    pub(super) fn deadline(&self) -> Duration {
+        Duration::from_micros(self.deadline.get())
     }
 
     /// Asks one thing.

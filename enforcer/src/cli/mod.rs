@@ -1,6 +1,7 @@
 //! The command line: one module a command.
 //!
-//! Exit codes: 0 done, 1 failed, 2 refused by the gate, 64 usage or configuration, 69 the node lacks something.
+//! Exit codes: 0 done, 1 failed, 2 refused by the gate, 64 usage or configuration, 69 the node lacks something, or no
+//! agent answers.
 
 mod ask;
 mod certificate;
@@ -44,7 +45,7 @@ use std::{ffi::OsString, io::Write as _, process::ExitCode};
 #[derive(Debug, Parser)]
 #[command(name = "enforcer", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 refused by the gate, 64 usage or configuration, \
-                        69 the node lacks something (enforcer check says what).")]
+                        69 the node lacks something (enforcer check says what), or no agent answers.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -43,7 +43,8 @@ pub(super) fn is_below(path: &str, wanted: &str) -> bool {
     rest.is_some_and(|rest| wanted.is_empty() || rest.is_empty() || rest.starts_with('/'))
 }
 
-fn below_mount(path: &str) -> &str {
+/// A path below the cgroup mount, as it stands there.
+pub(super) fn below_mount(path: &str) -> &str {
     let rest = path.strip_prefix("/sys/fs/cgroup").filter(|rest| rest.is_empty() || rest.starts_with('/'));
     rest.unwrap_or(path).trim_matches('/')
 }

@@ -23,6 +23,10 @@ const WHAT: &str = "can't tell how the agent does";
 ///
 /// Exits with 0 where every part that is on does its work, and with 1 where one has failed or is not there yet.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 every part that is on does its work, 1 one has failed or is not there yet, or the answer makes no sense, \
+                        64 wrong usage, 69 no agent runs, or none that answers in time or lets this user in."
+)]
 pub(super) struct Options {
     #[command(flatten)]
     admin: Admin,

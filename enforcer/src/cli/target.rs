@@ -35,7 +35,8 @@ pub(super) fn find(what: &str, text: &str, cri: &options::Cri, whole: bool) -> R
     let usage = |why: &dyn std::fmt::Display, todo: &str| Failure::new(Exit::Usage, what, text, why, todo);
     let wanted =
         Target::parse(text).map_err(|error| usage(&error, "enforcer ps lists pods and containers"))?;
-    let socket = cri::find(cri.cri.as_deref()).map_err(|error| failure::cri(what, &error))?;
+    let of_runtime = |error: &CriError| Failure { on: shown(text), ..failure::cri(what, error) };
+    let socket = cri::find(cri.cri.as_deref()).map_err(|error| of_runtime(&error))?;
     failure::require(what, text, &options::TO_READ)?;
     let mount = Arc::new(Mount::discover().map_err(|error| Failure::cgroup(what, text, &error))?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -45,7 +46,7 @@ pub(super) fn find(what: &str, text: &str, cri: &options::Cri, whole: bool) -> R
         let listing = Survey::new(client.clone(), Locator::new(Arc::clone(&mount))).all().await?;
         Ok((client, listing))
     });
-    let (client, listing) = asked.map_err(|error| failure::cri(what, &error))?;
+    let (client, listing) = asked.map_err(|error| of_runtime(&error))?;
     let mut inventory = Inventory::default();
     inventory.replace(listing);
     let resolved = wanted

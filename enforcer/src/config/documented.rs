@@ -47,13 +47,14 @@ Generated from the table in `enforcer/src/config/keys.rs`; `ENFORCER_WRITE_DOCS=
 config::documented` writes it anew.
 
 `enforcer run` reads `/etc/enforcer/enforcer.toml`, or the file that `--config FILE` names. Without a file every key
-is at its default. `--set KEY=VALUE` goes over the file, as in `--set policy.default=guard`; the value stands there
-without quotes, and the last of several for one key counts. A file is TOML of at most 1 MiB.
+is at its default. `--set KEY=VALUE` goes over the file, as in `--set policy.default=guard`; the value may stand
+in quotes as in a file, or without them (`--set 'agent.state_dir=\"/x\"'`, `--set agent.state_dir=/x`), and the last of
+several for one key counts; each of them must be right. A file is TOML of at most 1 MiB.
 
 `enforcer config check [FILE]` tells every error of a file at once, with line, column, key, what is wrong and what is
 allowed. `enforcer config default` prints a file with every key at its default. On SIGHUP a running agent reads its
 file anew: what says \"reload\" below is taken at once, what says \"restart\" is told and waits for one. A file with an
 error changes nothing.
 
-Quantities follow the grammar of Kubernetes (`256Mi`, `0.5Gi`, `1e9`); times are `500ms`, `10s`, `2m`, `1m30s`, `1h`.
+Quantities follow the grammar of Kubernetes (`256Mi`, `0.5Gi`, `1e9`); times have a unit, us, ms, s, m or h: `500ms`, `10s`, `2m`, `1m30s`, `1h`.
 ";

@@ -127,7 +127,15 @@ impl<'a> Judge<'a> {
                 }
             };
             match keys::find(path) {
-                Some(key) => self.take(key, place, place, &Value::Bare(value.into())),
+                Some(key) => match given(value) {
+                    Some(value) => self.take(key, place, place, &value),
+                    None => {
+                        self.bad.insert(key.path);
+                        let why = "it begins with a quotation mark and is no text in quotes".into();
+                        let todo = format!("write {path}=VALUE, or {path}=\"VALUE\" with both marks");
+                        self.push(place, path.into(), why, todo);
+                    }
+                },
                 None => self.unknown(place, &path.split('.').map(String::from).collect::<Vec<_>>()),
             }
         }
@@ -266,6 +274,25 @@ impl<'a> Judge<'a> {
             Place::Text(at) => line_and_column(self.text, at).0,
             Place::File | Place::Set(_) => 0,
         }
+    }
+}
+
+/// What stands behind `KEY=`: in quotes as in a file, or without them. `None` where the quotes are wrong. Nothing that a
+/// key takes begins with a quotation mark.
+fn given(text: &str) -> Option<Value> {
+    if !text.starts_with(['"', '\'']) {
+        return Some(Value::Bare(text.into()));
+    }
+    let line = format!("value = {text}");
+    let Document { mut tables, faults } = Document::parse(&line);
+    let entries = tables.first_mut().map(|table| std::mem::take(&mut table.entries)).unwrap_or_default();
+    match <[Entry; 1]>::try_from(entries) {
+        Ok([Entry { found: Found::Value(value @ Value::Text(_)), .. }])
+            if faults.is_empty() && tables.len() == 1 =>
+        {
+            Some(value)
+        }
+        Ok(_) | Err(_) => None,
     }
 }
 

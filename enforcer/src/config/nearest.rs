@@ -6,19 +6,24 @@ const CHARS_MAX: usize = 64;
 /// The nearest of `names`, if one is near: a third of the letters may differ. Two that are swapped count once, and
 /// `-` is as good as `_`.
 pub(super) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let letters = |text: &str| -> Vec<char> {
-        text.chars()
-            .map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() })
-            .take(CHARS_MAX + 1)
-            .collect()
-    };
     let wanted = letters(name);
     if wanted.len() > CHARS_MAX {
         return None;
     }
     let near = names.map(|name| (distance(&wanted, &letters(name)), name));
-    let (distance, name) = near.min_by_key(|(distance, _)| *distance)?;
-    (distance <= (name.len() / 3).max(1)).then_some(name)
+    let near = near.filter(|(distance, name)| *distance <= (name.len() / 3).max(1));
+    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
+}
+
+/// Whether `name` holds all words of `some`, in a row: `interval_max` has `interval`, and `admin_socket` has `socket`.
+pub(super) fn has_words(name: &str, some: &str) -> bool {
+    let some: String = letters(some).into_iter().collect();
+    !some.is_empty() && format!("_{name}_").contains(&format!("_{some}_"))
+}
+
+fn letters(text: &str) -> Vec<char> {
+    let plain = |c: char| if c == '-' { '_' } else { c.to_ascii_lowercase() };
+    text.chars().map(plain).take(CHARS_MAX + 1).collect()
 }
 
 /// Letters to put in, take out, change or swap with the next (optimal string alignment).
@@ -62,6 +67,27 @@ mod tests {
             assert_eq!(nearest(name, names.into_iter()), expected, "{name}");
         }
         assert_eq!(nearest("x", std::iter::empty()), None);
+    }
+
+    #[test]
+    fn what_is_too_far_does_not_hide_what_is_near() {
+        // Both are four letters away, which is too many for the shorter one only.
+        assert_eq!(nearest("marg_xxxx", ["m_xxxx", "marg_min_xxxx"].into_iter()), Some("marg_min_xxxx"));
+    }
+
+    #[test]
+    fn words_in_a_row() {
+        for (name, some, has) in [
+            ("interval_max", "interval", true),
+            ("interval_max", "Max", true),
+            ("changes_per_hour", "per-hour", true),
+            ("changes_per_hour", "changes_hour", false),
+            ("margin_min", "marg", false),
+            ("margin", "margin", true),
+            ("margin", "", false),
+        ] {
+            assert_eq!(has_words(name, some), has, "{name} {some}");
+        }
     }
 
     #[test]

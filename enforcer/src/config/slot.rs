@@ -71,6 +71,9 @@ impl Slot {
             Self::Switch(at) => *at(config) = value.switch()?,
             Self::Path(at, bytes_max) => *at(config) = path(value.text()?, *bytes_max)?,
             Self::Span(at, min, max) => {
+                if let Some(number) = value.is_whole() {
+                    return Err(format!("{number} has no unit ({})", duration::UNITS_SHOWN));
+                }
                 let found = parse_duration(value.text()?).map_err(|error| error.to_string())?;
                 *at(config) = within(found, *min, *max, duration::exact)?;
             }

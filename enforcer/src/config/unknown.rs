@@ -2,7 +2,7 @@
 
 use super::{
     keys::{self, Key, SECTIONS, Section},
-    nearest::nearest,
+    nearest::{has_words, nearest},
 };
 use crate::cgroup::shown;
 
@@ -26,33 +26,86 @@ pub(super) fn unknown(path: &[String]) -> (String, String) {
         }
         (Some(known), None, rest) => {
             let last = rest.last().map_or("", String::as_str);
-            let here =
-                nearest(last, known.keys.iter().map(Key::name)).map(|near| format!("{section}.{near}"));
-            let elsewhere = || {
-                let near = nearest(last, keys::all().map(Key::name))?;
-                keys::all().find(|key| key.name() == near).map(|key| key.path.to_owned())
-            };
-            let meant = here.or_else(elsewhere).map(|meant| format!("did you mean {meant}?"));
-            let todo = meant.unwrap_or_else(|| format!("[{section}] has {}", own(known)));
-            ("there is no such key".into(), todo)
+            ("there is no such key".into(), no_key(known, last))
         }
-        (None, None, _) => {
-            let meant = nearest(&name, keys::all().map(|key| key.path));
-            let todo = meant.map_or_else(sections, |meant| format!("did you mean {meant}?"));
-            ("there is no such key".into(), todo)
+        (None, None, rest) => {
+            let last = rest.last().map_or("", String::as_str);
+            ("there is no such key".into(), neither(section, last))
         }
+    }
+}
+
+/// A key that its section does not have.
+fn no_key(section: &Section, name: &str) -> String {
+    if let Some(near) = nearest(name, section.keys.iter().map(Key::name)) {
+        return format!("did you mean {}.{near}?", section.name);
+    }
+    let longer = section.keys.iter().filter(|key| has_words(key.name(), name)).map(|key| key.path);
+    let meant: Vec<_> = longer.chain(homes(name)).collect();
+    let all = format!("[{}] has {}", section.name, own(section));
+    if !meant.is_empty() {
+        return format!("did you mean {}? {all}", either(&meant));
+    }
+    match somewhere_near(name) {
+        meant if meant.is_empty() => all,
+        meant => format!("did you mean {}? {all}", either(&meant)),
+    }
+}
+
+/// A key of a section that there is not.
+fn neither(section: &str, name: &str) -> String {
+    let near = nearest(section, SECTIONS.iter().map(|known| known.name));
+    if let Some(known) = SECTIONS.iter().find(|known| Some(known.name) == near) {
+        return match known.keys.iter().find(|key| key.name() == name) {
+            Some(key) => format!("did you mean {}?", key.path),
+            None => no_key(known, name),
+        };
+    }
+    match homes(name).collect::<Vec<_>>() {
+        meant if meant.is_empty() => sections(),
+        meant => format!("did you mean {}?", either(&meant)),
     }
 }
 
 /// A name by itself.
 fn no_section(name: &str) -> (String, String) {
-    let homes: Vec<_> = keys::all().filter(|key| key.name() == name).map(|key| key.path).collect();
+    let longer = keys::all().filter(|key| key.name() != name && has_words(key.name(), name));
+    let homes: Vec<_> = homes(name).chain(longer.map(|key| key.path)).collect();
     if !homes.is_empty() {
-        return ("it stands in no section".into(), format!("there is {}", homes.join(" and ")));
+        return ("it stands in no section".into(), format!("there is {}", both(&homes)));
     }
-    let meant = nearest(name, SECTIONS.iter().map(|section| section.name));
-    let todo = meant.map_or_else(sections, |meant| format!("did you mean [{meant}]?"));
-    ("there is no such section".into(), todo)
+    if let Some(meant) = nearest(name, SECTIONS.iter().map(|section| section.name)) {
+        return ("there is no such section".into(), format!("did you mean [{meant}]?"));
+    }
+    match somewhere_near(name) {
+        meant if meant.is_empty() => ("there is no such section".into(), sections()),
+        meant => ("there is no such key".into(), format!("did you mean {}?", either(&meant))),
+    }
+}
+
+/// The keys of this name.
+fn homes(name: &str) -> impl Iterator<Item = &'static str> {
+    keys::all().filter(move |key| key.name() == name).map(|key| key.path)
+}
+
+/// The keys of the nearest name.
+fn somewhere_near(name: &str) -> Vec<&'static str> {
+    nearest(name, keys::all().map(Key::name)).into_iter().flat_map(homes).collect()
+}
+
+fn either(paths: &[&str]) -> String {
+    listed(paths, "or")
+}
+
+fn both(paths: &[&str]) -> String {
+    listed(paths, "and")
+}
+
+fn listed(paths: &[&str], word: &str) -> String {
+    match paths {
+        [first @ .., last] if !first.is_empty() => format!("{} {word} {last}", first.join(", ")),
+        all => all.concat(),
+    }
 }
 
 fn sections() -> String {

@@ -25,5 +25,5 @@ pub use known::{CONTAINERS_MAX, Change, Event, Found, Inventory, Listing, Lost, 
 pub use locate::{Locator, Wanted};
 pub use model::{Container, ContainerState, Home, Limits, Located, NoHome, Pod, PodState};
 pub use survey::{CALLS_MAX, Survey};
-pub use target::{Resolved, Target, TargetError};
+pub use target::{PREFIX as TARGET_PREFIX, Resolved, Target, TargetError};
 pub use watch::{Shared, Tempo, Update, Watch, concerns, id_in, watch};

@@ -223,7 +223,7 @@ mod tests {
         );
         check(
             &[("enforcer.dev/interval", "1")],
-            "annotation enforcer.dev/interval: the unit is missing; give a time such as 10s or 500ms",
+            "annotation enforcer.dev/interval: the unit is missing (us, ms, s, m or h), as in 10s or 500ms",
         );
         check(
             &[("enforcer.dev/window", "")],

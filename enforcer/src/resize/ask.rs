@@ -102,11 +102,15 @@ mod tests {
     #[test]
     fn cpus_are_read_as_kubernetes_does() {
         for (text, milli) in
-            [("500m", 500), ("1.5", 1500), ("2", 2000), ("100u", 1), ("0.0001", 1), ("1k", 1_000_000)]
+            [("500m", 500), ("1.5", 1500), ("2", 2000), ("1000u", 1), ("0.0011", 2), ("1k", 1_000_000)]
         {
             assert_eq!(parse_cpu_limit(text), Ok(CpuLimit::Milli(MilliCpu(milli))), "{text}");
         }
         assert_eq!(parse_cpu_limit("max"), Ok(CpuLimit::Max));
+        for text in ["100u", "0.0001", "0.5m", "1e-12"] {
+            let error = parse_cpu_limit(text).expect_err(text).to_string();
+            assert!(error.contains("less than a thousandth of a CPU (1m)"), "{text}: {error}");
+        }
         for text in ["", "0", "0m", "-1", "x", "1x", "9e30", "1e", "2000000000"] {
             let error = parse_cpu_limit(text).expect_err(text).to_string();
             assert!(

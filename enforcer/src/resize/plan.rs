@@ -1,7 +1,7 @@
 //! What is to be done, in which order, and what is written besides. No I/O.
 
 use super::{
-    ask::{Ask, CpuLimit, CpuShare, Via},
+    ask::{Ask, CpuLimit, CpuShare, MilliCpu, Via},
     effects::{self, Effect, effects},
     look::{Cpu, Level, Look, Oci},
 };
@@ -112,10 +112,15 @@ pub enum PlanError {
     #[error("crun makes the tightest cpu.max of the scope where there is to be no limit (1.21)")]
     CrunNoQuota,
     /// Less than the kernel takes.
-    #[error("{asked} is a quota of less than {QUOTA_MIN}us in a period of {period}")]
+    #[error(
+        "{asked} is too little CPU: the kernel takes no quota of less than {QUOTA_MIN}us, which is {least} of the \
+         period of {period} that is in force"
+    )]
     QuotaTooShort {
         /// What was asked for.
-        asked: super::MilliCpu,
+        asked: MilliCpu,
+        /// The least that would do.
+        least: MilliCpu,
         /// The period in force.
         period: Micros,
     },
@@ -150,7 +155,7 @@ impl PlanError {
             Self::CrunNoQuota => {
                 "give a number of CPUs with --cpu, as many as the node has; or use --via cgroup"
             }
-            Self::QuotaTooShort { .. } => "give more",
+            Self::QuotaTooShort { .. } => "give that or more",
             Self::Share => "give another",
             Self::NoShares { .. } => "give a weight that has shares, or --cpu-shares, or use --via cgroup",
         }
@@ -219,7 +224,8 @@ fn cpu_of(asked: CpuLimit, look: &Look) -> Result<Cpu, PlanError> {
         CpuLimit::Milli(asked) => {
             let quota = asked.get().saturating_mul(period.get()) / 1000;
             if quota < QUOTA_MIN {
-                return Err(PlanError::QuotaTooShort { asked, period });
+                let least = MilliCpu::new((QUOTA_MIN * 1000).div_ceil(period.get().max(1)));
+                return Err(PlanError::QuotaTooShort { asked, least, period });
             }
             Ok(Cpu { quota: Some(Micros::new(quota)), period })
         }

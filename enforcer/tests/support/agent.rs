@@ -19,6 +19,8 @@ pub(crate) struct Says {
     pub(crate) status: Status,
     pub(crate) containers: Vec<ContainerView>,
     pub(crate) asked: Vec<Request>,
+    /// What pauses still find under way, one after the other.
+    pub(crate) under_way: Vec<String>,
 }
 
 /// While this lives it answers.
@@ -32,7 +34,8 @@ impl Agent {
     pub(crate) fn start(socket: &Path, containers: usize) -> Self {
         let containers: Vec<_> = (0..containers).map(container).collect();
         let status = status(containers.len());
-        let says = Arc::new(Mutex::new(Says { status, containers, asked: Vec::new() }));
+        let says =
+            Arc::new(Mutex::new(Says { status, containers, asked: Vec::new(), under_way: Vec::new() }));
         let listener = Listener::bind(socket).expect("listens");
         let (stop, stopped) = oneshot::channel::<()>();
         let answers = says.clone();
@@ -71,7 +74,8 @@ async fn answer(mut questions: mpsc::Receiver<Question>, says: &Mutex<Says>) {
         says.asked.push(request.clone());
         let switch = |says: &mut Says, paused: bool, text: &str| {
             says.status.paused = paused;
-            Reply::Done(Done { paused, text: text.into() })
+            let under_way = if paused { says.under_way.pop().into_iter().collect() } else { Vec::new() };
+            Reply::Done(Done { paused, text: text.into(), under_way })
         };
         let answer = match request {
             Request::Status => Reply::Status(Box::new(says.status.clone())),

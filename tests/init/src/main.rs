@@ -44,6 +44,7 @@ fn work() -> Result<i32> {
         match debian::hand_over()? {}
     }
     mounts::controllers()?;
+    mounts::loopback();
     job::run(OUTPUT)
 }
 

@@ -1,4 +1,4 @@
-//! File systems, modules and disks of the guest.
+//! File systems, modules, disks and loopback of the guest.
 
 use anyhow::{Context, Result};
 use nix::kmod::{ModuleInitFlags, finit_module};
@@ -6,6 +6,7 @@ use nix::mount::{MsFlags, mount};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::path::Path;
+use std::process::Command;
 
 /// Type, mount point, options.
 const MOUNTS: [(&str, &str, &str); 10] = [
@@ -57,6 +58,15 @@ pub(crate) fn disks() -> Result<()> {
             .with_context(|| format!("mount {DISK} on /data"))?;
     }
     Ok(())
+}
+
+/// So that what listens on the node's own address can be asked there. Not all that runs here needs it.
+pub(crate) fn loopback() {
+    match Command::new("/bin/busybox").args(["ifconfig", "lo", "127.0.0.1", "up"]).status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => eprintln!("init: bring up the loopback: {status}"),
+        Err(error) => eprintln!("init: bring up the loopback: {error}"),
+    }
 }
 
 /// Every controller that the kernel has, for the cgroups below the root.

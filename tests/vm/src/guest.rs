@@ -12,6 +12,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case { name: "guest::reclaim_takes_clean_cache", tier: Tier::Smoke, needs: nothing, run: reclaim },
         Case { name: "guest::pressure_is_counted", tier: Tier::Smoke, needs: nothing, run: pressure },
         Case { name: "guest::swap_disk_takes_pages", tier: Tier::Smoke, needs: swap_disk, run: swap },
+        Case { name: "guest::the_loopback_is_up", tier: Tier::Smoke, needs: nothing, run: loopback },
         Case { name: "guest::leftovers_are_seen", tier: Tier::Smoke, needs: nothing, run: leftovers },
     ]
 }
@@ -23,6 +24,12 @@ fn limit_kills() {
     let mut workload = Workload::launch(enforcer_vm_tests::workload::PROGRAM, &cgroup, "anon --size 32Mi");
     assert_eq!(workload.wait().signal(), Some(9), "killed by SIGKILL");
     assert_eq!(cgroup.kills(), 1);
+}
+
+fn loopback() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listens");
+    let address = listener.local_addr().expect("an address");
+    std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_secs(10)).expect("is reached");
 }
 
 fn reclaim() {

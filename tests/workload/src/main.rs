@@ -13,12 +13,19 @@ mod workloads;
 
 use args::{Args, Usage};
 use life::Life;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Its own name may be anything, and is nobody's concern here.
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let (name, args) = match Args::parse(words) {
+    let words: Vec<_> = words.collect();
+    if words.iter().any(|word| matches!(word.as_str(), "--help" | "-h")) {
+        // Whoever reads may have gone.
+        let _ = std::io::stdout().write_all(workloads::help().as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    let (name, args) = match Args::parse(words.into_iter()) {
         Ok(parsed) => parsed,
         Err(usage) => return refuse(&usage),
     };

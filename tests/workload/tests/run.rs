@@ -170,3 +170,14 @@ fn wrong_words_exit_64() {
         assert!(!output.stderr.is_empty(), "{args:?}");
     }
 }
+
+#[test]
+fn help_is_no_mistake() {
+    for words in [&["--help"][..], &["-h"], &["anon", "--help"]] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_enforcer-workload")).args(words).output().expect("starts");
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success() && output.stderr.is_empty(), "{words:?}");
+        assert!(text.contains("ready BYTES") && text.contains("\n  kill-loop "), "{text}");
+    }
+}

@@ -91,7 +91,7 @@ impl Agent {
 }
 
 fn healthy(request: Request) -> Option<Reply> {
-    let done = |paused, text: &str| Some(Reply::Done(Done { paused, text: text.into() }));
+    let done = |paused, text: &str| Some(Reply::Done(Done { paused, text: text.into(), under_way: vec![] }));
     match request {
         Request::Status => Some(Reply::Status(Box::new(fixture::status()))),
         Request::Containers => Some(Reply::Containers(vec![fixture::container()])),

@@ -26,7 +26,7 @@ enum Command {
 /// Keys that are set on the command line.
 #[derive(Debug, Args)]
 pub(super) struct Set {
-    /// Sets a key over the file, as in --set policy.default=guard; the last one of a key counts
+    /// Sets a key over the file, as in --set policy.default=guard, with quotes or without; the last one of a key counts
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
 }

@@ -1,10 +1,12 @@
 //! `enforcer explain`: why a container is at its limit.
 
+mod place;
 mod report;
 mod why;
 
 use super::{Exit, Failure, ask::Admin, failure::Reason, json, options::Json};
-use crate::inventory::Target;
+use crate::{admin::AskError, cgroup::shown, inventory::Target};
+use place::{PlaceError, owner};
 pub(super) use report::render;
 
 const WHAT: &str = "can't explain";
@@ -15,12 +17,17 @@ const WITHOUT: &str =
 /// Why a container is at its memory limit, how low that could go, what is in flight, what blocks it, and what happened
 /// to it lately
 ///
-/// Asks the agent of this node. A whole pod has each of its containers explained.
+/// Asks the agent of this node. A whole pod has each of its containers explained. A cgroup stands for the container whose
+/// it is, or in whose it is; the one right above a pod's containers (the pod's slice) for the pod.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 the agent ends or its answer makes no sense, 64 there is no such pod, container or cgroup, or \
+                        wrong usage, 69 no agent runs, or none that answers in time or lets this user in."
+)]
 pub(super) struct Options {
-    /// The pod or container, as pod/NAMESPACE/NAME[:CONTAINER]
-    #[arg(value_name = "TARGET", value_parser = Target::parse)]
-    target: Target,
+    /// The pod or container, as pod/NAMESPACE/NAME[:CONTAINER]; or its cgroup, absolute or below the cgroup mount
+    #[arg(value_name = "TARGET", value_parser = named)]
+    target: Named,
     #[command(flatten)]
     admin: Admin,
     #[command(flatten)]
@@ -28,15 +35,42 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
-    let target = &options.target;
-    let asked = options.admin.ask(WHAT, async |client| client.explain(target).await);
-    let explanation = asked.map_err(|failure| on(failure, target))?;
+    let target = match &options.target {
+        Named::Target(target) => target.clone(),
+        Named::Cgroup(path) => of_cgroup(&options.admin, path)?,
+    };
+    let asked = options.admin.ask(WHAT, async |client| client.explain(&target).await);
+    let explanation = asked.map_err(|failure| on(failure, target.to_string()))?;
     super::print(&if options.json.json { json::line(&explanation) } else { render(&explanation) })?;
     Ok(Exit::Done)
 }
 
-fn on(mut failure: Failure, target: &Target) -> Failure {
-    failure.on = target.to_string();
+/// How a target is named.
+#[derive(Debug, Clone)]
+enum Named {
+    Target(Target),
+    Cgroup(String),
+}
+
+fn named(text: &str) -> Result<Named, String> {
+    if Target::is_meant(text) {
+        return Target::parse(text).map(Named::Target).map_err(|error| error.to_string());
+    }
+    match text {
+        "" => Err("it is empty; give pod/NAMESPACE/NAME[:CONTAINER] or a cgroup".into()),
+        path => Ok(Named::Cgroup(path.into())),
+    }
+}
+
+fn of_cgroup(admin: &Admin, path: &str) -> Result<Target, Failure> {
+    let asked = admin.ask(WHAT, async |client| Ok::<_, AskError>(client.containers().await?));
+    let views = asked.map_err(|failure| on(failure, shown(path)))?;
+    owner(path, &views)
+        .map_err(|error: PlaceError| Failure::new(Exit::Usage, WHAT, path, &error, error.advice()))
+}
+
+fn on(mut failure: Failure, target: String) -> Failure {
+    failure.on = target;
     if failure.exit == Exit::Unsupported {
         failure.reasons.push(Reason { why: WITHOUT.into(), todo: String::new() });
     }

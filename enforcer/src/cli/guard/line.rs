@@ -3,6 +3,7 @@
 use crate::cli::json;
 use crate::guard::log::VerdictRecord;
 use crate::guard::{Reason, Verdict};
+use enforcer_gate::{Limit, PAGE_SIZE};
 
 /// The verdict as a line, its end included.
 pub(super) fn line(record: &VerdictRecord, as_json: bool) -> String {
@@ -14,7 +15,7 @@ pub(super) fn line(record: &VerdictRecord, as_json: bool) -> String {
         record.verdict,
         record.cgroup,
         record.file,
-        record.limit,
+        limit_text(record.limit),
         asked(record),
         record.usage,
         why(record),
@@ -27,17 +28,32 @@ pub(super) fn line(record: &VerdictRecord, as_json: bool) -> String {
 /// The limit that was asked for, as far as it is known.
 pub(super) fn asked(record: &VerdictRecord) -> String {
     match record.asked {
-        Some(limit) => limit.to_string(),
+        Some(limit) => limit_text(limit),
         None if record.known_reason() == Some(Reason::NoValue) => format!("\"{}\"", record.text),
         None => "?".into(),
     }
 }
 
+/// As an amount. What the kernel takes as no limit is `max`, and what is more than any node has is told to the byte.
+pub(super) fn limit_text(limit: Limit) -> String {
+    match limit {
+        Limit::Bytes(bytes) if bytes.page_floor().get() >= PAGE_COUNTER_MAX => "max".into(),
+        Limit::Bytes(bytes) if bytes.get() > LARGE => format!("{}B", bytes.get()),
+        Limit::Bytes(_) | Limit::Max => limit.to_string(),
+    }
+}
+
+/// `PAGE_COUNTER_MAX` of `include/linux/page_counter.h`, in bytes.
+const PAGE_COUNTER_MAX: u64 = i64::MAX as u64 / PAGE_SIZE * PAGE_SIZE;
+const LARGE: u64 = 1 << 50;
+
 /// The reason with what it takes to understand it.
 pub(super) fn why(record: &VerdictRecord) -> String {
     let about = match (record.known_reason(), record.lease) {
         (Some(Reason::NoLease), _) => format!(" (it must stay {} above usage)", record.margin),
-        (Some(Reason::UnderLease | Reason::Leased), Some(lease)) => format!(" (down to {lease})"),
+        (Some(Reason::UnderLease | Reason::Leased), Some(lease)) => {
+            format!(" (down to {})", limit_text(Limit::Bytes(lease)))
+        }
         (Some(Reason::Unavailable | Reason::UnavailableLeased), _) => format!(" ({})", record.source),
         (Some(Reason::NoValue), _) => " (the kernel answers)".into(),
         _ => String::new(),
@@ -51,7 +67,7 @@ pub(super) fn why(record: &VerdictRecord) -> String {
 mod tests {
     use super::*;
     use crate::guard::log::fixture::verdict;
-    use enforcer_gate::{Bytes, Limit};
+    use enforcer_gate::Bytes;
 
     #[test]
     fn each_reason_says_what_it_takes_to_understand_it() {
@@ -76,6 +92,22 @@ mod tests {
         ] {
             assert_eq!(why(&record), text);
         }
+    }
+
+    #[test]
+    fn what_is_no_limit_says_so_and_large_ones_are_exact() {
+        for (bytes, text) in [
+            (u64::MAX, "max"),
+            (i64::MAX as u64, "max"),
+            (i64::MAX as u64 - 4095, "max"),
+            (i64::MAX as u64 - 4096, "9223372036854771711B"),
+            ((1 << 60) + 4096, "1152921504606851072B"),
+            (1 << 50, "1Pi"),
+            (128 << 20, "128Mi"),
+        ] {
+            assert_eq!(limit_text(Limit::Bytes(Bytes::new(bytes))), text);
+        }
+        assert_eq!(limit_text(Limit::Max), "max");
     }
 
     #[test]

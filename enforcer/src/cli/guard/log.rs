@@ -1,6 +1,6 @@
 //! `enforcer guard log`: what the guard told.
 
-use super::line::{asked, why};
+use super::line::{asked, limit_text, why};
 use super::report::describe_lost;
 use crate::cli::{
     Exit, Failure,
@@ -94,7 +94,7 @@ fn verdict(record: &VerdictRecord) -> [String; COLUMNS] {
         record.verdict.clone(),
         cgroup.unwrap_or_else(|| record.cgroup.clone()),
         record.file.clone(),
-        record.limit.to_string(),
+        limit_text(record.limit),
         asked(record),
         record.usage.to_string(),
         format!("{}[{}]", record.writer.comm, record.writer.pid),

@@ -3,6 +3,7 @@
 use super::ListOptions;
 use crate::{
     cli::records::is_below,
+    inventory::TARGET_PREFIX,
     oom::{CgroupName, OomRecord, Stored},
 };
 
@@ -51,6 +52,7 @@ fn places(record: &OomRecord) -> impl Iterator<Item = &CgroupName> {
 }
 
 fn is_of_pod(place: &CgroupName, wanted: &str) -> bool {
+    let wanted = wanted.strip_prefix(TARGET_PREFIX).unwrap_or(wanted);
     let uid = place.place.as_ref().and_then(|place| place.pod.as_deref());
     let name = place.pod.as_deref();
     uid.is_some_and(|uid| uid.starts_with(wanted))
@@ -79,9 +81,16 @@ mod tests {
     #[test]
     fn a_pod_by_name_or_uid() {
         let place = named("kubepods/pod1d2c-3333/x");
-        for (wanted, expected) in
-            [("web-0", true), ("prod/web-0", true), ("1d2c", true), ("web", false), ("3333", false)]
-        {
+        for (wanted, expected) in [
+            ("web-0", true),
+            ("prod/web-0", true),
+            ("pod/prod/web-0", true),
+            ("pod/dev/web-0", false),
+            ("pod/prod/web", false),
+            ("1d2c", true),
+            ("web", false),
+            ("3333", false),
+        ] {
             assert_eq!(is_of_pod(&place, wanted), expected, "{wanted}");
         }
     }

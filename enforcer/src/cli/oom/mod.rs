@@ -46,7 +46,7 @@ struct ListOptions {
     /// Only those that hit a limit of, or killed in, this cgroup or one below it
     #[arg(long, value_name = "PATH")]
     cgroup: Option<String>,
-    /// Only those of this pod: its name, namespace/name, or the beginning of its UID
+    /// Only those of this pod: its name, NAMESPACE/NAME, pod/NAMESPACE/NAME, or the beginning of its UID
     #[arg(long, value_name = "POD")]
     pod: Option<String>,
     /// Only those that killed this process: its id, or part of its name

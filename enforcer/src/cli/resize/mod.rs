@@ -35,7 +35,8 @@ pub(in crate::cli) struct Options {
     /// The new memory.max, as in Kubernetes (256Mi, 0.5Gi), in whole pages; or max
     #[arg(long, value_name = "QUANTITY", value_parser = parse_memory, allow_hyphen_values = true, group = "asked")]
     memory: Option<Limit>,
-    /// The new cpu.max in CPUs, as in Kubernetes (500m, 1.5), in the period in force; or max
+    /// The new cpu.max in CPUs, as in Kubernetes (500m, 1.5), in the period in force; or max. The kernel takes no quota of
+    /// less than 1000us: 10m in the usual period of 100ms
     #[arg(long, value_name = "QUANTITY", value_parser = parse_cpu_limit, allow_hyphen_values = true, group = "asked")]
     cpu: Option<CpuLimit>,
     /// The new cpu.weight, 1 to 10000; a runtime is told the shares that become it

@@ -11,8 +11,22 @@ use crate::{
 };
 use std::{cell::RefCell, path::PathBuf, rc::Rc};
 
-const WHAT: &str = "can't run the agent";
+const WHAT: &str = "can't run the agent on";
+const NODE: &str = "this node";
 const NEEDS: [Need; 4] = [Need::Root, Need::CgroupV2Memory, Need::WritableCgroups, Need::Btf];
+
+const AFTER_HELP: &str = "\
+Where things are, each by a key of the configuration (enforcer config default prints all of them):
+  /etc/enforcer/enforcer.toml  the configuration, read where it is there; --config names another
+  /run/enforcer/admin.sock     agent.admin_socket: where status, top, explain, pause, resume and reload ask
+  127.0.0.1:9464               http.listen: /metrics, /healthz and /readyz
+  /var/lib/enforcer            agent.state_dir: journals of what is in flight
+  /var/lib/enforcer/oom        oom.store: records of OOM kills (enforcer oom)
+  /var/lib/enforcer/guard      guard.store: verdicts of the guard (enforcer guard log)
+  cri.socket                   the container runtime; the first of the usual ones where it is not set
+
+Exit codes: 0 told to end, and all is settled; 1 it could not start (another agent runs, say), lost the kernel programs, or
+did not settle all in time; 64 wrong configuration or usage; 69 this node lacks something (enforcer check says what).";
 
 /// Runs the node agent: knows every pod and container, records OOM kills, tells of drift, guards and shrinks as the policy says
 ///
@@ -20,27 +34,27 @@ const NEEDS: [Need; 4] = [Need::Root, Need::CgroupV2Memory, Need::WritableCgroup
 /// is settled. SIGHUP (or enforcer reload) reads the configuration anew. By default it changes nothing: a pod's label or the
 /// configuration's policy.default opts in. enforcer status, top, explain, pause and resume talk to it.
 #[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct Options {
     /// The configuration [default: /etc/enforcer/enforcer.toml, where that is there]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A key of the configuration, over what the file says; as often as wanted
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    set: super::config::Set,
     #[command(flatten)]
     json: Json,
 }
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
-    let (config, loaded) = match Config::load(options.config.as_deref(), &options.set) {
+    let (config, loaded) = match Config::load(options.config.as_deref(), &options.set.set) {
         Ok(loaded) => loaded,
         Err(errors) => {
             return Ok(super::config::wrong("can't run with this configuration", &errors, options.json.json));
         }
     };
-    failure::require(WHAT, "this node", &NEEDS)?;
+    failure::require(WHAT, NODE, &NEEDS)?;
     let as_json = options.json.json;
-    let io = |error: std::io::Error| Failure::new(Exit::Failed, WHAT, "this node", &error, "");
+    let io = |error: std::io::Error| Failure::new(Exit::Failed, WHAT, NODE, &error, "");
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io)?;
     let screen = Rc::new(RefCell::new(output::screen(as_json).map_err(io)?));
@@ -94,7 +108,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
 fn source(options: &Options, loaded: &Loaded) -> Source {
     // One that is named must be there at a reload too; the default one may come and go.
     let file = options.config.is_some().then(|| loaded.file.clone()).flatten();
-    Source { file, overrides: options.set.clone() }
+    Source { file, overrides: options.set.set.clone() }
 }
 
 /// Each change in flight, and each container while it is read, takes some.
@@ -108,8 +122,8 @@ fn raise_descriptors() {
 
 fn explain(error: &StartError) -> Failure {
     match error {
-        StartError::Admin(error) => Failure::new(Exit::Failed, WHAT, "this node", error, error.advice()),
-        StartError::Cgroup(error) => Failure::cgroup(WHAT, "", error),
+        StartError::Admin(error) => Failure::new(Exit::Failed, WHAT, NODE, error, error.advice()),
+        StartError::Cgroup(error) => Failure::cgroup(WHAT, NODE, error),
         StartError::State(error) => state(error),
         StartError::Another(error) => {
             let end = error.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
@@ -121,12 +135,12 @@ fn explain(error: &StartError) -> Failure {
         }
         StartError::Http { .. } => {
             let todo = "name another address with --set http.listen=ADDRESS:PORT, or \"\" for none";
-            Failure::new(Exit::Failed, WHAT, "this node", &failure::chain(error), todo)
+            Failure::new(Exit::Failed, WHAT, NODE, &failure::chain(error), todo)
         }
-        StartError::Io { .. } => Failure::new(Exit::Failed, WHAT, "this node", &failure::chain(error), ""),
+        StartError::Io { .. } => Failure::new(Exit::Failed, WHAT, NODE, &failure::chain(error), ""),
     }
 }
 
 fn state(error: &ActuateError) -> Failure {
-    failure::actuate(WHAT, "this node", error)
+    failure::actuate(WHAT, NODE, error)
 }

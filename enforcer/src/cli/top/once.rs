@@ -9,10 +9,12 @@ use super::{
     view,
 };
 use crate::{
-    cli::{Exit, Failure, ask::Admin, print},
+    admin::model::{ContainerView, Status},
+    cli::{Exit, Failure, ask::Admin, json, print},
     clock::wall_us,
 };
 use ratatui::text::Line;
+use serde::Serialize;
 
 /// Where the terminal does not tell its width.
 const WIDTH: usize = 80;
@@ -27,6 +29,21 @@ pub(super) fn run(admin: &Admin, sort: Sort, theme: Theme) -> Result<Exit, Failu
     app.answered(Answer::Look(Box::new(Snapshot { status, containers, at_us: now_us })));
     let width = terminal_size::terminal_size_of(std::io::stdout()).map_or(WIDTH, |(width, _)| width.0.into());
     print(&text(&app, now_us, width, theme))?;
+    Ok(Exit::Done)
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    status: &'a Status,
+    containers: &'a [ContainerView],
+}
+
+/// All of it as one document, in the order asked for.
+pub(super) fn json(admin: &Admin, sort: Sort) -> Result<Exit, Failure> {
+    let asked = admin.ask(WHAT, async |client| Ok((client.status().await?, client.containers().await?)));
+    let (status, mut containers) = asked?;
+    sort.apply(&mut containers);
+    print(&json::line(&Document { status: &status, containers: &containers }))?;
     Ok(Exit::Done)
 }
 

@@ -36,10 +36,10 @@ fn every_value_that_is_wrong_has_its_place() {
             &["f:2:11: policy.ceiling: \"min\" does not begin with a number; give a quantity such as 256Mi"],
         ),
         ("[policy]\nceiling = \"1m\"", &["f:2:11: policy.ceiling: 1 is too little"]),
-        ("[policy]\ninterval = 10", &["f:2:12: policy.interval: it is a whole number, not text in quotes"]),
+        ("[policy]\ninterval = 10", &["f:2:12: policy.interval: 10 has no unit (us, ms, s, m or h)"]),
         (
             "[policy]\ninterval = \"10\"",
-            &["f:2:12: policy.interval: the unit is missing; give a time such as 10s or 500ms"],
+            &["f:2:12: policy.interval: the unit is missing (us, ms, s, m or h), as in 10s or 500ms"],
         ),
         (
             "[policy]\ninterval = \"169h\"\ninterval_max = \"1ms\"",
@@ -167,12 +167,26 @@ interval = \"\"\"
 fn what_was_meant_is_said() {
     for (text, says) in [
         ("[policy]\ndefualt = 1", "did you mean policy.default?"),
-        ("[policy]\nstore-max = 1", "did you mean oom.store_max?"),
-        ("[policy]\nstore_max = 1", "did you mean oom.store_max?"),
+        ("[policy]\nstore-max = 1", "did you mean oom.store_max or guard.store_max? [policy] has"),
+        ("[policy]\nstore_max = 1", "did you mean oom.store_max or guard.store_max? [policy] has"),
         ("[http]\nfrob = 1", "[http] has listen"),
         ("[gaurd]", "did you mean [guard]?"),
         ("[frob]", "the sections are agent, cri, http, oom, drift, guard, gate, policy"),
-        ("store = 1", "there is oom.store and guard.store"),
+        ("store = 1", "there is oom.store, guard.store, oom.store_max and guard.store_max"),
+        ("margin = 1", "there is guard.margin, policy.margin_percent and policy.margin_min"),
+        ("socket = 1", "there is cri.socket and agent.admin_socket"),
+        ("mrgin = 1", "did you mean guard.margin?"),
+        ("margin_prcent = 1", "did you mean policy.margin_percent?"),
+        ("Interval = 1", "there is agent.reading_interval, policy.interval and policy.interval_max"),
+        ("[guard]\nmrgin = 1", "did you mean guard.margin?"),
+        (
+            "[policy]\nmargin = 1",
+            "did you mean policy.margin_percent, policy.margin_min or guard.margin? [policy] has default,",
+        ),
+        ("[policy]\nmode = 1", "did you mean guard.mode? [policy] has default, label"),
+        ("[agent]\nsocket = 1", "did you mean agent.admin_socket or cri.socket? [agent] has"),
+        ("[agent]\ninterval = 1", "did you mean agent.reading_interval or policy.interval?"),
+        ("[http]\nsokcet = 1", "did you mean cri.socket? [http] has listen"),
         ("policy = 1", "its keys are default, label, margin_percent"),
         ("gaurd.mode = 1", "did you mean [guard]?"),
         ("[guard]\nmode = enforce", "enforce is no value; give one of \"off\", \"audit\", \"enforce\""),
@@ -185,6 +199,52 @@ fn what_was_meant_is_said() {
         assert!(errors(text, &[]).contains(says), "{text}: {}", errors(text, &[]));
     }
 }
+
+#[test]
+fn what_was_meant_on_the_command_line_is_said() {
+    for (set, says) in [
+        ("guard.mrgin=1", "did you mean guard.margin?"),
+        ("gaurd.margin=1", "did you mean guard.margin?"),
+        ("gaurd.mrgin=1", "did you mean guard.margin?"),
+        ("polciy.margin=1", "did you mean policy.margin_percent, policy.margin_min or guard.margin?"),
+        ("frob.margin=1", "did you mean guard.margin?"),
+        ("policy.mrgin.x=1", "[policy] has default"),
+        ("margin=1", "there is guard.margin, policy.margin_percent and policy.margin_min"),
+        ("settle_timeout=1", "there is agent.settle_timeout"),
+        ("settle-timeot=1", "did you mean agent.settle_timeout?"),
+    ] {
+        assert!(errors("", &[set]).contains(says), "{set}: {}", errors("", &[set]));
+    }
+}
+
+#[test]
+fn quotes_on_the_command_line() {
+    for (set, says) in [
+        ("agent.state_dir=/x", ""),
+        ("agent.state_dir=\"/x\"", ""),
+        ("agent.state_dir='/x'", ""),
+        ("agent.state_dir=\"/x", QUOTES),
+        ("agent.state_dir=\"/x'", QUOTES),
+        ("agent.state_dir=\"/x\" y", QUOTES),
+        ("agent.state_dir=\"/x\"\nstate_dir = \"/y\"", QUOTES),
+        (
+            "agent.paused=\"true\"",
+            "--set agent.paused: it is text in quotes, not true or false; give true or false",
+        ),
+        (
+            "policy.interval=5",
+            "--set policy.interval: the unit is missing (us, ms, s, m or h), as in 10s or 500ms; give a time such as \"10s\" or \"1m30s\", \
+             from 1s to 168h",
+        ),
+    ] {
+        assert_eq!(errors("", &[set]), says, "{set}");
+    }
+    let file = errors("[policy]\ninterval = 5", &[]);
+    assert!(file.contains("5 has no unit (us, ms, s, m or h); give a time such as \"10s\""), "{file}");
+}
+
+const QUOTES: &str = "--set agent.state_dir: it begins with a quotation mark and is no text in quotes; write \
+                      agent.state_dir=VALUE, or agent.state_dir=\"VALUE\" with both marks";
 
 #[test]
 fn what_is_wrong_on_the_command_line_is_told_with_the_rest() {
@@ -200,7 +260,7 @@ fn what_is_wrong_on_the_command_line_is_told_with_the_rest() {
         "policy.pressure_avg10=x\u{1b}",
         "agent.paused=yes",
         "policy.changes_per_hour=1.5",
-        "policy.default=\"guard\"",
+        "policy.default=\"gaurd\"",
     ];
     let expected = "\
 f:1:1: frob: there is no such section; the sections are agent, cri, http, oom, drift, guard, gate, policy
@@ -217,7 +277,7 @@ floor, ceiling, gain_min, interval, interval_max, window, changes_per_hour, pres
 behind the point
 --set agent.paused: it is \"yes\", not true or false; give true or false
 --set policy.changes_per_hour: it is \"1.5\", not a whole number; give a whole number from 0 to 1000
---set policy.default: \"\"guard\"\" is none of them; give one of \"observe\", \"guard\", \"auto-shrink\"";
+--set policy.default: \"gaurd\" is none of them; give one of \"observe\", \"guard\", \"auto-shrink\"";
     assert_eq!(errors("[frob]", &sets), expected);
 }
 

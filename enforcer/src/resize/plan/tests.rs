@@ -190,7 +190,12 @@ fn a_weight_is_sent_as_the_shares_that_become_it() {
 #[test]
 fn a_quota_that_is_too_short_is_told() {
     let error = plan(&to_cpu(9), &look(Oci::Runc), Via::Cri).expect_err("900us");
-    assert!(matches!(error, PlanError::QuotaTooShort { .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "9m is too little CPU: the kernel takes no quota of less than 1000us, which is 10m of the period of 100ms that is \
+         in force"
+    );
+    plan(&to_cpu(10), &look(Oci::Runc), Via::Cri).expect("1000us");
 }
 
 #[test]

@@ -123,8 +123,6 @@ async fn nothing_is_left(agent: &Agent, at_first: Held) {
 }
 
 pub(super) fn churn() {
-    // The agent's pages are asked for over it.
-    crate::debian::run("/bin/busybox", ["ifconfig", "lo", "up"]);
     block_on(async {
         let mut dice = Dice(0x00e0_f0ce_0250);
         let mut crowd = Crowd { node: Node::start(), pods: Vec::new(), born: 0 };

@@ -124,7 +124,12 @@ pub(crate) const ALL: &[Workload] = &[
 
 /// The list of workloads for people.
 pub(crate) fn help() -> String {
-    let mut text = String::from("common options: --cgroup DIR joins it first; --for T ends after it\n");
+    let mut text = String::from(
+        "enforcer-workload NAME [OPTIONS]: a process with a known memory behaviour. It prints \"ready BYTES\" once it has what\n\
+         it is to have, and goes on until its standard input ends, a signal ends it, or --for has passed.\n\
+         S and B are bytes such as 64Mi, T a time such as 500ms or 10s. Exit codes: 0 done, 1 failed, 64 usage.\n\
+         common options: --cgroup DIR joins it first; --for T ends after it\n",
+    );
     for workload in ALL {
         for part in ["  ", workload.name, " ", workload.options, "\n      ", workload.about, "\n"] {
             text.push_str(part);

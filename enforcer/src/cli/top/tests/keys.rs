@@ -83,7 +83,8 @@ fn pausing_asks_first() {
     }
     app.pressed(Key::Char('P'));
     assert_eq!(app.pressed(Key::Char('y')), Wish::Switch(Switch::Pause));
-    app.answered(Answer::Switched(Ok(Done { paused: true, text: "paused: 1 taken back".into() })));
+    let done = Done { paused: true, text: "paused: 1 taken back".into(), under_way: vec![] };
+    app.answered(Answer::Switched(Ok(done)));
     assert!(screen(&mut app, 80, 24, PLAIN).contains("paused: 1 taken back"));
     let mut status = fixture::status();
     status.paused = true;
