@@ -65,13 +65,12 @@ mod tests {
         pausing.beat(&done("paused"));
         assert_eq!(pausing.waiting.len(), 1);
         pausing.overtaken();
-        let Ok(Reply::Done(done)) = answer.try_recv() else { panic!("no answer") };
-        assert!(!done.paused && done.text.contains("resumed before"), "{done:?}");
+        let Ok(Reply::Done(said)) = answer.try_recv() else { panic!("no answer") };
+        assert!(!said.paused && said.text.contains("resumed before"), "{said:?}");
         let (reply, mut answer) = oneshot::channel();
         pausing.wait(reply);
-        let done = done("paused");
-        pausing.answer(&done);
-        assert_eq!(answer.try_recv(), Ok(Reply::Done(done)));
+        pausing.answer(&done("paused"));
+        assert_eq!(answer.try_recv(), Ok(Reply::Done(done("paused"))));
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl Shrinks {
                         continue;
                     };
                     let InFlight { target, to, since, .. } = flight;
-                    let result = Err("it panicked in the agent, and was put back".into());
+                    let result = Err("it panicked in the agent, and was put back".to_owned().into());
                     return Some(Ended { id, target, to, took: now().since(since), result });
                 }
             }
@@ -300,7 +300,7 @@ mod tests {
                 assert!(shrinks.start(ask("1", "p"), hangs) && shrinks.start(ask("2", "q"), panics));
                 let ended = shrinks.ended().await.expect("ends");
                 assert_eq!((ended.id.as_str(), ended.target.as_str()), ("2", "pod/a/q:2"));
-                assert!(ended.result.is_err_and(|why| why.contains("panicked")));
+                assert!(ended.result.is_err_and(|failed| failed.why.contains("panicked")));
                 assert!(shrinks.is_busy("p") && !shrinks.is_busy("q") && shrinks.len() == 1);
             })
             .await;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Shrinks that are under way are taken back, and none begins until enforcer resume. Limits that were committed stay.
 /// The agent goes on to listen, record and answer. It returns once every brake is lifted; where that takes longer than
 /// --deadline the agent is paused all the same, what is still being taken back is told, and the exit code is 1. Keep
-/// --deadline above the agent's agent.settle_timeout (10 s where it is not set).
+/// --deadline above the agent's `agent.settle_timeout` (10 s where it is not set).
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit codes: 0 paused and every brake is lifted, 1 paused, and not all is taken back yet; or the agent ends, \

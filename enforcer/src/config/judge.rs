@@ -127,18 +127,23 @@ impl<'a> Judge<'a> {
                 }
             };
             match keys::find(path) {
-                Some(key) => match given(value) {
-                    Some(value) => self.take(key, place, place, &value),
-                    None => {
-                        self.bad.insert(key.path);
-                        let why = "it begins with a quotation mark and is no text in quotes".into();
-                        let todo = format!("write {path}=VALUE, or {path}=\"VALUE\" with both marks");
-                        self.push(place, path.into(), why, todo);
-                    }
-                },
+                Some(key) => self.given(key, place, value),
                 None => self.unknown(place, &path.split('.').map(String::from).collect::<Vec<_>>()),
             }
         }
+    }
+
+    /// What stands behind `KEY=`.
+    fn given(&mut self, key: &'static Key, place: Place, text: &str) {
+        if let Some(value) = given(text) {
+            self.take(key, place, place, &value);
+            return;
+        }
+        let path = key.path;
+        self.bad.insert(path);
+        let why = "it begins with a quotation mark and is no text in quotes".into();
+        let todo = format!("write {path}=VALUE, or {path}=\"VALUE\" with both marks");
+        self.push(place, path.into(), why, todo);
     }
 
     /// The configuration, or all that is wrong with it.
@@ -277,7 +282,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What stands behind `KEY=`: in quotes as in a file, or without them. `None` where the quotes are wrong. Nothing that a
+/// A value of the command line: in quotes as in a file, or without them. `None` where the quotes are wrong. Nothing that a
 /// key takes begins with a quotation mark.
 fn given(text: &str) -> Option<Value> {
     if !text.starts_with(['"', '\'']) {

@@ -10,6 +10,7 @@ mod starts;
 mod strains;
 mod survives;
 mod uninstall;
+mod unit;
 
 use enforcer::admin::model::{ContainerView, PartState, Status};
 use enforcer::cri::message::LinuxContainerResources;
@@ -44,6 +45,7 @@ pub(crate) fn cases() -> Vec<Case> {
         debian("agent::a_node_out_of_memory_spares_the_agent_and_its_restorer", strains::out_of_memory),
         debian("agent::behind_heavy_hogs_nobody_dies", strains::behind_heavy),
         debian("agent::after_its_end_nothing_is_left", uninstall::nothing_is_left),
+        debian("agent::as_a_service_of_systemds_it_does_all_that_it_does", unit::service),
         debian("agent::there_is_one_a_node", survives::second),
         debian("agent::kernel_programs_that_hang_while_they_load_keep_nobody_waiting", starts::hung_load),
         debian("agent::what_comes_and_goes_leaves_nothing_behind", survives::churn),
