@@ -50,14 +50,9 @@ impl Agent {
                 Event::Due => self.settle_drift(),
                 Event::Beat => {
                     self.beat();
-<<<<<<< HEAD
                     if self.pausing.is_awaited() {
                         let done = self.done();
                         self.pausing.beat(&done);
-=======
-                    for waits in waiting.extract_if(.., Waits::is_over) {
-                        drop(waits.reply.send(Reply::Done(self.done())));
->>>>>>> 2316c97 (The agent runs as a service of systemd's by a unit that takes away what it does not need)
                     }
                 }
                 Event::Reload => drop(self.reload()),

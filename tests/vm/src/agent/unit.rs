@@ -39,21 +39,21 @@ impl Unit {
         unit
     }
 
-    fn configure(&self, sets: &[&str]) {
+    fn configure(sets: &[&str]) {
         let sets: Vec<_> = AT_ONCE.iter().chain(sets).chain(&["cri.deadline=60s"]).copied().collect();
         let sets: Vec<_> = sets.into_iter().map(String::from).collect();
         let config = Config::parse("the test's", "", &sets).unwrap_or_else(|errors| panic!("{errors}"));
         fs::write(CONFIG, config.to_toml()).expect("write the configuration");
     }
 
-    fn property(&self, name: &str) -> String {
+    fn property(name: &str) -> String {
         let shown = output("systemctl", ["show", "--value", "--property", name, "enforcer"]);
         String::from_utf8(shown.stdout).expect("text").trim().to_owned()
     }
 
     /// Its process.
-    fn pid(&self) -> u32 {
-        self.property("MainPID").parse().expect("a process")
+    fn pid() -> u32 {
+        Self::property("MainPID").parse().expect("a process")
     }
 
     fn log() -> String {
@@ -111,7 +111,7 @@ pub(super) fn service() {
         let mut containerd = Containerd::start().await;
         wasteful(&mut containerd, &[LABEL]).await;
         let unit = Unit::install();
-        unit.configure(&["gate.window=600s"]);
+        Unit::configure(&["gate.window=600s"]);
         run("systemctl", ["start", "enforcer"]);
         let view = app("the container", |view| view.limit.is_some()).await;
         let cgroup = cgroup_of(&view);
@@ -120,19 +120,19 @@ pub(super) fn service() {
         })
         .await;
         assert_ne!(read(&cgroup, "memory.high"), "max", "there is a brake");
-        let restorer = child_of(unit.pid()).expect("a restorer");
+        let restorer = child_of(Unit::pid()).expect("a restorer");
         // In the middle of a shrink.
         run("systemctl", ["stop", "enforcer"]);
         assert_eq!((limit(&cgroup), read(&cgroup, "memory.high").as_str()), (128 * MIB, "max"));
         assert_eq!(
-            ["ActiveState", "Result", "ExecMainStatus"].map(|name| unit.property(name)),
+            ["ActiveState", "Result", "ExecMainStatus"].map(Unit::property),
             ["inactive", "success", "0"],
             "{}",
             Unit::log()
         );
         assert!(!Path::new(&format!("/proc/{restorer}")).exists() && !Path::new(SOCKET_DEFAULT).exists());
 
-        unit.configure(&["guard.mode=enforce"]);
+        Unit::configure(&["guard.mode=enforce"]);
         run("systemctl", ["start", "enforcer"]);
         let lower = app("lower", |view| view.limit < Some(Limit::Bytes(Bytes::from_mib(64)))).await;
         assert!(lower.runtime_limit.is_some(), "{lower:#?}");
@@ -144,36 +144,36 @@ pub(super) fn service() {
         let refused = fs::write(cgroup.join("memory.max"), "4M").expect_err("it would kill");
         assert_eq!((refused.raw_os_error(), kills(&cgroup).as_str()), (Some(libc::EBUSY), "0"));
         assert_eq!(
-            fs::read_to_string(format!("/proc/{}/oom_score_adj", unit.pid())).expect("reads"),
+            fs::read_to_string(format!("/proc/{}/oom_score_adj", Unit::pid())).expect("reads"),
             "-999\n"
         );
 
         // A configuration with an error is refused, and the one in force stays.
         fs::write(CONFIG, "[agent]\npaused = maybe\n").expect("write it");
         let refused = output("systemctl", ["reload", "enforcer"]);
-        assert!(!refused.status.success() && unit.property("ActiveState") == "active", "{}", Unit::log());
+        assert!(!refused.status.success() && Unit::property("ActiveState") == "active", "{}", Unit::log());
         assert!(!status("the old configuration", |_| true).await.paused);
-        unit.configure(&["guard.mode=enforce", "agent.paused=true"]);
+        Unit::configure(&["guard.mode=enforce", "agent.paused=true"]);
         run("systemctl", ["reload", "enforcer"]);
         assert!(status("the new configuration", |_| true).await.paused);
 
         // Killed, it is started again.
-        let killed = unit.pid();
+        let killed = Unit::pid();
         kill(Pid::from_raw(killed.cast_signed()), Signal::SIGKILL).expect("it runs");
         let again = status("another one", |status| status.pid != killed).await;
-        assert_eq!((unit.pid(), unit.property("NRestarts").as_str()), (again.pid, "1"));
+        assert_eq!((Unit::pid(), Unit::property("NRestarts").as_str()), (again.pid, "1"));
         run("systemctl", ["stop", "enforcer"]);
-        assert_eq!(unit.property("Result"), "success", "{}", Unit::log());
+        assert_eq!(Unit::property("Result"), "success", "{}", Unit::log());
 
         // With a wrong configuration it is not.
         fs::write(CONFIG, "[agent]\npaused = maybe\n").expect("write it");
         drop(output("systemctl", ["start", "enforcer"]));
         let began = Instant::now();
-        while unit.property("ActiveState") != "failed" {
+        while Unit::property("ActiveState") != "failed" {
             assert!(began.elapsed() < LONG, "it fails: {}", Unit::log());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        assert_eq!(["ExecMainStatus", "NRestarts"].map(|name| unit.property(name)), ["64", "0"]);
+        assert_eq!(["ExecMainStatus", "NRestarts"].map(Unit::property), ["64", "0"]);
         drop(unit);
         containerd.end().await;
     });
