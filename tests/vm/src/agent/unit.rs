@@ -38,34 +38,34 @@ impl Unit {
         assert!(checked.status.success() && !said.contains("enforcer.service:"), "{said}");
         unit
     }
+}
 
-    fn configure(sets: &[&str]) {
-        let sets: Vec<_> = AT_ONCE.iter().chain(sets).chain(&["cri.deadline=60s"]).copied().collect();
-        let sets: Vec<_> = sets.into_iter().map(String::from).collect();
-        let config = Config::parse("the test's", "", &sets).unwrap_or_else(|errors| panic!("{errors}"));
-        fs::write(CONFIG, config.to_toml()).expect("write the configuration");
-    }
+fn configure(sets: &[&str]) {
+    let sets: Vec<_> = AT_ONCE.iter().chain(sets).chain(&["cri.deadline=60s"]).copied().collect();
+    let sets: Vec<_> = sets.into_iter().map(String::from).collect();
+    let config = Config::parse("the test's", "", &sets).unwrap_or_else(|errors| panic!("{errors}"));
+    fs::write(CONFIG, config.to_toml()).expect("write the configuration");
+}
 
-    fn property(name: &str) -> String {
-        let shown = output("systemctl", ["show", "--value", "--property", name, "enforcer"]);
-        String::from_utf8(shown.stdout).expect("text").trim().to_owned()
-    }
+fn property(name: &str) -> String {
+    let shown = output("systemctl", ["show", "--value", "--property", name, "enforcer"]);
+    String::from_utf8(shown.stdout).expect("text").trim().to_owned()
+}
 
-    /// Its process.
-    fn pid() -> u32 {
-        Self::property("MainPID").parse().expect("a process")
-    }
+/// Its process.
+fn pid() -> u32 {
+    property("MainPID").parse().expect("a process")
+}
 
-    fn log() -> String {
-        let log = output("journalctl", ["--unit=enforcer", "--no-pager", "--lines=40"]);
-        String::from_utf8_lossy(&log.stdout).into_owned()
-    }
+fn log() -> String {
+    let said = output("journalctl", ["--unit=enforcer", "--no-pager", "--lines=40"]);
+    String::from_utf8_lossy(&said.stdout).into_owned()
 }
 
 impl Drop for Unit {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            println!("{}", Self::log());
+            println!("{}", log());
         }
         drop(output("systemctl", ["stop", "enforcer"]));
         drop(output("systemctl", ["reset-failed", "enforcer"]));
@@ -87,7 +87,7 @@ async fn until<T>(what: &str, mut ask: impl AsyncFnMut(&Client) -> Option<T>) ->
         if let Some(answer) = ask(&client).await {
             return answer;
         }
-        assert!(began.elapsed() < LONG, "{what} is not seen: {}", Unit::log());
+        assert!(began.elapsed() < LONG, "{what} is not seen: {}", log());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn service() {
         let mut containerd = Containerd::start().await;
         wasteful(&mut containerd, &[LABEL]).await;
         let unit = Unit::install();
-        Unit::configure(&["gate.window=600s"]);
+        configure(&["gate.window=600s"]);
         run("systemctl", ["start", "enforcer"]);
         let view = app("the container", |view| view.limit.is_some()).await;
         let cgroup = cgroup_of(&view);
@@ -120,19 +120,19 @@ pub(super) fn service() {
         })
         .await;
         assert_ne!(read(&cgroup, "memory.high"), "max", "there is a brake");
-        let restorer = child_of(Unit::pid()).expect("a restorer");
+        let restorer = child_of(pid()).expect("a restorer");
         // In the middle of a shrink.
         run("systemctl", ["stop", "enforcer"]);
         assert_eq!((limit(&cgroup), read(&cgroup, "memory.high").as_str()), (128 * MIB, "max"));
         assert_eq!(
-            ["ActiveState", "Result", "ExecMainStatus"].map(Unit::property),
+            ["ActiveState", "Result", "ExecMainStatus"].map(property),
             ["inactive", "success", "0"],
             "{}",
-            Unit::log()
+            log()
         );
         assert!(!Path::new(&format!("/proc/{restorer}")).exists() && !Path::new(SOCKET_DEFAULT).exists());
 
-        Unit::configure(&["guard.mode=enforce"]);
+        configure(&["guard.mode=enforce"]);
         run("systemctl", ["start", "enforcer"]);
         let lower = app("lower", |view| view.limit < Some(Limit::Bytes(Bytes::from_mib(64)))).await;
         assert!(lower.runtime_limit.is_some(), "{lower:#?}");
@@ -143,37 +143,34 @@ pub(super) fn service() {
         assert!(said.parts.iter().all(|part| so(part.state)), "{:#?}", said.parts);
         let refused = fs::write(cgroup.join("memory.max"), "4M").expect_err("it would kill");
         assert_eq!((refused.raw_os_error(), kills(&cgroup).as_str()), (Some(libc::EBUSY), "0"));
-        assert_eq!(
-            fs::read_to_string(format!("/proc/{}/oom_score_adj", Unit::pid())).expect("reads"),
-            "-999\n"
-        );
+        assert_eq!(fs::read_to_string(format!("/proc/{}/oom_score_adj", pid())).expect("reads"), "-999\n");
 
         // A configuration with an error is refused, and the one in force stays.
         fs::write(CONFIG, "[agent]\npaused = maybe\n").expect("write it");
         let refused = output("systemctl", ["reload", "enforcer"]);
-        assert!(!refused.status.success() && Unit::property("ActiveState") == "active", "{}", Unit::log());
+        assert!(!refused.status.success() && property("ActiveState") == "active", "{}", log());
         assert!(!status("the old configuration", |_| true).await.paused);
-        Unit::configure(&["guard.mode=enforce", "agent.paused=true"]);
+        configure(&["guard.mode=enforce", "agent.paused=true"]);
         run("systemctl", ["reload", "enforcer"]);
         assert!(status("the new configuration", |_| true).await.paused);
 
         // Killed, it is started again.
-        let killed = Unit::pid();
+        let killed = pid();
         kill(Pid::from_raw(killed.cast_signed()), Signal::SIGKILL).expect("it runs");
         let again = status("another one", |status| status.pid != killed).await;
-        assert_eq!((Unit::pid(), Unit::property("NRestarts").as_str()), (again.pid, "1"));
+        assert_eq!((pid(), property("NRestarts").as_str()), (again.pid, "1"));
         run("systemctl", ["stop", "enforcer"]);
-        assert_eq!(Unit::property("Result"), "success", "{}", Unit::log());
+        assert_eq!(property("Result"), "success", "{}", log());
 
         // With a wrong configuration it is not.
         fs::write(CONFIG, "[agent]\npaused = maybe\n").expect("write it");
         drop(output("systemctl", ["start", "enforcer"]));
         let began = Instant::now();
-        while Unit::property("ActiveState") != "failed" {
-            assert!(began.elapsed() < LONG, "it fails: {}", Unit::log());
+        while property("ActiveState") != "failed" {
+            assert!(began.elapsed() < LONG, "it fails: {}", log());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        assert_eq!(["ExecMainStatus", "NRestarts"].map(Unit::property), ["64", "0"]);
+        assert_eq!(["ExecMainStatus", "NRestarts"].map(property), ["64", "0"]);
         drop(unit);
         containerd.end().await;
     });
