@@ -11,6 +11,9 @@ use std::path::Path;
 
 pub(super) const LABEL: (&str, &str) = ("enforcer.dev/policy", "auto-shrink");
 
+/// Less than a container of [`wasteful`] uses once its program holds what it holds.
+pub(super) const HELD: Option<Bytes> = Some(Bytes::from_mib(20));
+
 /// A pod that asks for it, with 20 MiB in use of 128.
 pub(super) async fn wasteful(containerd: &mut Containerd, labels: &[(&str, &str)]) {
     containerd.run_pod_with("web", "", labels, &[]).await;

@@ -1,6 +1,6 @@
 //! Disks that are full, that hang, or that hold what another version wrote.
 
-use super::acts::{LABEL, braked, limit, wasteful};
+use super::acts::{HELD, LABEL, braked, limit, wasteful};
 use super::{MIB, block_on, cgroup_of, memory, state};
 use crate::cri::rig::{Containerd, LONG};
 use crate::debian::{kills, output, read};
@@ -84,7 +84,7 @@ pub(super) fn full() {
         becomes(&agent, "guard", PartState::Degraded).await;
         assert_eq!((agent.page("/healthz").0, agent.page("/readyz").0), (200, 503));
         wasteful(&mut containerd, &[LABEL]).await;
-        let app = agent.seen("app", "with its memory", |view| view.usage.is_some()).await;
+        let app = agent.seen("app", "with its memory", |view| view.usage > HELD).await;
         let cgroup = cgroup_of(&app);
         agent.seen("app", "guarded", |view| view.policy == "auto-shrink").await;
         refuses(&agent, &cgroup);
@@ -171,7 +171,7 @@ pub(super) fn hung_at_start() {
         assert_eq!((agent.page("/healthz").0, agent.page("/readyz").0), (200, 503));
         wasteful(&mut containerd, &[LABEL]).await;
         let app = agent.seen("app", "to be shrunk", |view| view.policy == "auto-shrink").await;
-        let app = agent.seen("app", "read", |view| view.usage.is_some() && view.id == app.id).await;
+        let app = agent.seen("app", "with its memory", |view| view.usage > HELD && view.id == app.id).await;
         let cgroup = cgroup_of(&app);
         refuses(&agent, &cgroup);
         assert_eq!((agent.ask(&["pause"]).0, agent.ask(&["resume"]).0), (Some(0), Some(0)));

@@ -1,6 +1,6 @@
 //! The stop switch: what it lifts, and what it does not wait for.
 
-use super::acts::{LABEL, braked, limit, wasteful};
+use super::acts::{HELD, LABEL, braked, limit, wasteful};
 use super::{MIB, block_on, cgroup_of, holds, memory};
 use crate::cri::rig::{Containerd, LONG, STOPPING, stopped_update, updates_go_on};
 use crate::debian::{kills, read, write};
@@ -125,8 +125,7 @@ pub(super) fn guard() {
         let agent = Agent::ready(&[&AT_ONCE[..], &["guard.mode=enforce"]].concat());
         let guarded = [("enforcer.dev/policy", "guard")];
         wasteful(&mut containerd, &guarded).await;
-        let held = Some(Bytes::from_mib(20));
-        let app = cgroup_of(&agent.seen("app", "with its memory", |view| view.usage > held).await);
+        let app = cgroup_of(&agent.seen("app", "with its memory", |view| view.usage > HELD).await);
         let refused = |cgroup: &Path| std::fs::write(cgroup.join("memory.high"), "4M").is_err();
         assert!(refused(&app));
         agent.heard("the verdict", |said| says(said, "guard", "denied"));
