@@ -2,7 +2,7 @@
 
 use crate::processes::child_of;
 use enforcer::actuate::STATE_DIR_DEFAULT;
-use enforcer::admin::model::{ContainerView, Status};
+use enforcer::admin::model::{ContainerView, Part, PartState, Status};
 use enforcer::admin::{Client, SOCKET_DEFAULT};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -138,8 +138,13 @@ impl Agent {
     pub fn is_current(&self) {
         self.heard("the inventory", |said| text(said).starts_with("the inventory is current"));
         let began = Instant::now();
-        while ["kernel starting", "guard starting"].iter().any(|part| self.page("/readyz").1.contains(part)) {
-            assert!(began.elapsed() < LONG, "{}", self.page("/readyz").1);
+        loop {
+            let parts = self.asked_elsewhere().parts;
+            let loads = |part: &Part| ["kernel", "guard"].contains(&part.name.as_str());
+            if !parts.iter().any(|part| loads(part) && part.state == PartState::Starting) {
+                return;
+            }
+            assert!(began.elapsed() < LONG, "{parts:#?}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -179,6 +184,16 @@ impl Agent {
     /// Who asks over its admin socket.
     pub fn client(&self) -> Client {
         Client::new(self.socket.clone(), LONG)
+    }
+
+    /// The same without a runtime, or within one.
+    fn asked_elsewhere(&self) -> Status {
+        let client = self.client();
+        let ask = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(client.status()).expect("it answers")
+        };
+        std::thread::spawn(ask).join().expect("asks")
     }
 
     /// How it is, as it says.
