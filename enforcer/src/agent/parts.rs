@@ -78,7 +78,6 @@ impl Agent {
 
     /// Begins to load the kernel programs, and all that needs none.
     pub(super) fn load(&mut self) {
-        memory::small_pages();
         let off = |on: bool| if on { PartState::Starting } else { PartState::Off };
         self.part(PartName::Policy, PartState::Ready, "");
         self.part(

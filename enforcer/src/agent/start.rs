@@ -4,6 +4,7 @@ use super::{
     Agent, BEAT, Signals, Source, Tell,
     book::Book,
     loading::Loading,
+    memory,
     pausing::Pausing,
     reader::{Make, Reader},
     reading::Reading,
@@ -87,6 +88,7 @@ impl Agent {
     /// Takes the admin socket and the node, of which there is one agent, settles what an earlier one left, begins to
     /// load the kernel programs and to listen. Must be called in a tokio runtime.
     pub async fn start(config: Config, source: Source, tell: Tell) -> Result<Self, StartError> {
+        memory::keep_small();
         let admin = Listener::bind(&config.agent.admin_socket)?;
         let mount = Arc::new(Mount::discover()?);
         let single = Single::take(&mount)?;
