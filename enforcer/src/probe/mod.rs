@@ -30,6 +30,7 @@ pub use object::ORIGIN;
 pub use options::ProbeOptions;
 pub use status::{HookStatus, Tried};
 
+use aya::Ebpf;
 use aya::maps::{HashMap, MapData, MapError, PerCpuArray, RingBuf};
 use cost::CpuCost;
 use enforcer_gate::CgroupId;
@@ -44,7 +45,7 @@ const RING_RECORD_MIN: u32 = 40;
 
 /// The kernel programs, attached; dropping it detaches them.
 pub struct Probe {
-    object: Object,
+    programs: Ebpf,
     ring: RingBuf<MapData>,
     watched: HashMap<MapData, u64, u8>,
     drops: PerCpuArray<MapData, u64>,
@@ -64,10 +65,10 @@ impl Probe {
         options.check()?;
         let kernel = btf::running_kernel()?;
         let mut object = Object::load(options, &kernel)?;
-        let ring = map(&mut object, "EVENTS")?;
-        let watched = map(&mut object, "WATCHED")?;
-        let drops = map(&mut object, "DROPS")?;
-        let costs = map(&mut object, "COSTS")?;
+        let ring = map(&mut object.ebpf, "EVENTS")?;
+        let watched = map(&mut object.ebpf, "WATCHED")?;
+        let drops = map(&mut object.ebpf, "DROPS")?;
+        let costs = map(&mut object.ebpf, "COSTS")?;
         let mut hooks = Vec::new();
         let mut attached = BTreeSet::new();
         for need in &options.needs {
@@ -90,7 +91,8 @@ impl Probe {
             hooks.push(HookStatus::new(*need, in_use, tried));
         }
         Ok(Self {
-            object,
+            // The kernel's types, some 10 MiB, are needed no more.
+            programs: object.ebpf,
             ring,
             watched,
             drops,
@@ -113,7 +115,7 @@ impl Probe {
     where
         M: TryFrom<aya::maps::Map, Error = MapError>,
     {
-        map(&mut self.object, name)
+        map(&mut self.programs, name)
     }
 
     /// Tells of reclaim in this cgroup from now on.
@@ -208,7 +210,7 @@ impl Probe {
                     .get(&(*program as u32), 0)
                     .map_err(|source| ProbeError::Map { map: "COSTS", source })?;
                 let mut cost = ProgramCost::new(*program, cpus.iter());
-                if let Some(loaded) = self.object.ebpf.program(program.name()) {
+                if let Some(loaded) = self.programs.program(program.name()) {
                     cost.missed = loaded.fd().map_or(0, |fd| {
                         let fdinfo = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
                         std::fs::read_to_string(fdinfo).map_or(0, |text| cost::recursion_misses(&text))
@@ -242,11 +244,11 @@ fn attach(object: &mut Object, hook: &Hook) -> Result<(), String> {
     Ok(())
 }
 
-fn map<M>(object: &mut Object, name: &'static str) -> Result<M, ProbeError>
+fn map<M>(programs: &mut Ebpf, name: &'static str) -> Result<M, ProbeError>
 where
     M: TryFrom<aya::maps::Map, Error = MapError>,
 {
-    let map = object.ebpf.take_map(name).ok_or(ProbeError::NotInObject(name))?;
+    let map = programs.take_map(name).ok_or(ProbeError::NotInObject(name))?;
     M::try_from(map).map_err(|source| ProbeError::Map { map: name, source })
 }
 
