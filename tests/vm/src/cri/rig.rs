@@ -71,6 +71,11 @@ pub(crate) async fn stopped_update() -> Pid {
     }
 }
 
+/// From here on updates of [`STOPPING`] are stopped, as they are at first.
+pub(crate) fn updates_stop() {
+    let _ = fs::remove_file(UPDATES_GO_ON);
+}
+
 /// What [`stopped_update`] found goes on, unless containerd has killed it, as it does where who asked for the update has
 /// gone; no later one is stopped.
 pub(crate) fn updates_go_on(stopped: Pid) {
@@ -105,7 +110,7 @@ impl Containerd {
             fs::write(&program, stopping_script(name)).expect("write a runtime");
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("let it run");
         }
-        let _ = fs::remove_file(UPDATES_GO_ON);
+        updates_stop();
         let child = launch(folder.path());
         let containerd = Self { folder, child, pods: Vec::new() };
         containerd.ready().await;

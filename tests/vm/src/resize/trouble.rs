@@ -2,7 +2,7 @@
 
 use super::rig::{HANDLERS, Home, books, ended, enforcer, known, listen, number, spawn, start, until};
 use crate::cri::block_on;
-use crate::cri::rig::{Containerd, MIB, SOCKET, STOPPING, stopped_update, updates_go_on};
+use crate::cri::rig::{Containerd, MIB, SOCKET, STOPPING, stopped_update, updates_go_on, updates_stop};
 use crate::debian::{kills, output, read};
 use crate::process::Other;
 use enforcer::actuate::StateDir;
@@ -69,6 +69,7 @@ pub(super) fn stopped_before() {
 
 /// Begins a shrink and waits until the runtime is at work on it, where it stays.
 async fn telling(home: &Home, folder: &Path, deadline: &str) -> (Child, Pid) {
+    updates_stop();
     let child = spawn(&["shrink", &home.target, "--to=48Mi", deadline], folder);
     (child, stopped_update().await)
 }
