@@ -82,7 +82,7 @@ impl<T: Payload + Serialize, const N: usize> Shown<'_, T, N> {
     ) -> Result<Exit, Failure> {
         let fail = |error: &StoreError| {
             let todo = if error.is_missing() {
-                format!("{}: leave that running", self.maker)
+                format!("the agent (enforcer run) makes it, or {}: leave one of them running", self.maker)
             } else {
                 String::new()
             };

@@ -26,7 +26,7 @@ pub(super) fn contradictions(config: &Config) -> Vec<Contradiction> {
     }
     if policy.interval_max < policy.interval {
         let why = format!(
-            "policy.interval is {} and policy.interval_max {}: pressure can't shorten it",
+            "policy.interval is {} and policy.interval_max {}: under pressure it gets longer, up to that",
             policy.interval, policy.interval_max
         );
         add(["policy.interval", "policy.interval_max"], why, "make policy.interval_max the longer one");

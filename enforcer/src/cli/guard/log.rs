@@ -18,7 +18,7 @@ const COLUMNS: usize = 9;
 
 const SHOWN: Shown<'_, Stored, COLUMNS> = Shown {
     what: "can't show the guard's verdicts in",
-    maker: "enforcer guard makes it",
+    maker: "enforcer guard without one",
     nothing: "no verdict was kept",
     head: ["TIME", "VERDICT", "CGROUP", "FILE", "LIMIT", "ASKED", "IN USE", "WRITER", "WHY"],
     // Sizes are numbers.

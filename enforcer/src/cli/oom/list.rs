@@ -12,7 +12,7 @@ use crate::{
 
 const SHOWN: Shown<'_, Stored, COLUMNS> = Shown {
     what: "can't show the OOM records in",
-    maker: "enforcer oom record makes it",
+    maker: "enforcer oom record without one",
     nothing: "no OOM was recorded",
     head: ["TIME", "VICTIM", "RSS", "LIMIT OF", "LIMIT", "WHAT TO DO"],
     // The RSS and the limit are numbers.

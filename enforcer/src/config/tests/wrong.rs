@@ -303,7 +303,7 @@ fn contradictions_stand_where_the_later_of_the_two_does() {
         (
             "[policy]\ninterval_max = \"9m\"",
             &[],
-            "f:2:1: policy.interval_max: policy.interval is 10m and policy.interval_max 9m: pressure can't shorten it; make policy.interval_max the longer one",
+            "f:2:1: policy.interval_max: policy.interval is 10m and policy.interval_max 9m: under pressure it gets longer, up to that; make policy.interval_max the longer one",
         ),
         (
             "[policy]\ninterval = \"5s\"",
