@@ -89,7 +89,7 @@ impl Sentinel {
         expected: &Expected,
         paused: bool,
     ) -> bool {
-        let is_new = self.watch.drift(cgroup, file, value) == Drift::New;
+        let is_new = self.watch.drift(cgroup, file, value, nanos(ClockId::CLOCK_MONOTONIC)) == Drift::New;
         self.ask(path, file, expected, paused);
         is_new
     }

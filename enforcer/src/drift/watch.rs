@@ -18,6 +18,8 @@ const MEMORY_MAX: usize = 1024;
 /// Limits whose drift is remembered, and values of each.
 const DRIFTED_MAX: usize = 65_536;
 const VALUES_MAX: usize = 16;
+/// Whoever writes more values than are remembered has a new one told once in this time.
+const MORE_NS: u64 = 10_000_000_000;
 /// Cgroups whose birth is remembered; of more it is not known that they are new.
 const MADE_MAX: usize = 65_536;
 
@@ -41,7 +43,7 @@ pub enum Drift {
     No,
     /// It does.
     New,
-    /// It does, and this value of this limit was told before.
+    /// It does, and this value of this limit was told before, or so many others that it is nothing new.
     Known,
 }
 
@@ -79,6 +81,15 @@ struct Running {
     told: bool,
 }
 
+/// The drift of one limit.
+#[derive(Debug, Default)]
+struct Drifted {
+    /// What was told, the latest last.
+    values: VecDeque<LimitValue>,
+    /// When that was (`CLOCK_MONOTONIC`).
+    told_ns: u64,
+}
+
 /// Joins the events of writes.
 #[derive(Debug, Default)]
 pub struct Watch {
@@ -88,7 +99,7 @@ pub struct Watch {
     held: Vec<(LimitWrite, About)>,
     /// Process, cgroup and begin of writes to `memory.max`.
     memory: VecDeque<(u32, CgroupId, u64)>,
-    drifted: BTreeMap<(CgroupId, LimitKind), VecDeque<LimitValue>>,
+    drifted: BTreeMap<(CgroupId, LimitKind), Drifted>,
     /// When cgroups were made (`CLOCK_MONOTONIC`).
     made: BTreeMap<CgroupId, u64>,
     ready: Vec<Report>,
@@ -183,26 +194,32 @@ impl Watch {
             Context { who: about.who, age, with_memory: is_swap_off(write) && self.goes_along(write) };
         let change = Change { file: write.file, old: write.old, new: end.new };
         let (cause, drifts) = classify(&change, about.expected.as_ref(), &context);
-        let drift = if drifts { self.drift(write.cgroup, write.file, end.new) } else { Drift::No };
+        let drift =
+            if drifts { self.drift(write.cgroup, write.file, end.new, write.at_ns) } else { Drift::No };
         let outcome = Outcome::Ended { end, cause, drift };
         self.ready.push(Report { write: *write, about, outcome });
     }
 
-    /// A value of a limit drifts.
-    pub fn drift(&mut self, cgroup: CgroupId, file: LimitKind, value: LimitValue) -> Drift {
+    /// A value of a limit drifts, at this time (`CLOCK_MONOTONIC`).
+    pub fn drift(&mut self, cgroup: CgroupId, file: LimitKind, value: LimitValue, at_ns: u64) -> Drift {
         let full = self.drifted.len() >= DRIFTED_MAX && !self.drifted.contains_key(&(cgroup, file));
         if full {
             // Told twice is better than not at all.
             return Drift::New;
         }
-        let values = self.drifted.entry((cgroup, file)).or_default();
-        if values.contains(&value) {
+        let drifted = self.drifted.entry((cgroup, file)).or_default();
+        if drifted.values.contains(&value) {
             return Drift::Known;
         }
-        if values.len() >= VALUES_MAX {
-            values.pop_front();
+        if drifted.values.len() >= VALUES_MAX {
+            // Another value each time would be a flood.
+            if at_ns < drifted.told_ns.saturating_add(MORE_NS) {
+                return Drift::Known;
+            }
+            drifted.values.pop_front();
         }
-        values.push_back(value);
+        drifted.values.push_back(value);
+        drifted.told_ns = at_ns;
         Drift::New
     }
 }

@@ -7,7 +7,11 @@ use super::{
     verbose::verbose,
 };
 use crate::cri::{Client, CriError, deadline_passed};
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tokio::time::timeout;
 
 /// Looks at a container whose process is not where it should be: once more for one that ends or starts just then.
@@ -69,13 +73,15 @@ impl Survey {
             listing.lost.without_status += u64::from(refused);
             listing.containers.extend(container);
         }
+        let scopes = scopes(&listing.containers);
         for said in self.client.list_pod_sandbox(None).await? {
             let Some((pod, left_out)) = intake::pod(said) else {
                 listing.lost.unnamed += 1;
                 continue;
             };
             listing.lost.marks += left_out;
-            listing.pods.push(self.placed(pod, &listing.containers).await?);
+            let scope = scopes.get(&pod.sandbox).map(PathBuf::as_path);
+            listing.pods.push(self.placed(pod, scope).await?);
         }
         Ok(listing)
     }
@@ -89,7 +95,7 @@ impl Survey {
         }
         let pods = self.client.list_pod_sandbox(Some(id)).await?;
         match pods.into_iter().find_map(intake::pod) {
-            Some((pod, _)) => Ok(vec![Event::Pod(self.placed(pod, &[]).await?)]),
+            Some((pod, _)) => Ok(vec![Event::Pod(self.placed(pod, None).await?)]),
             None => Ok(vec![Event::ContainerGone(id.into()), Event::PodGone(id.into())]),
         }
     }
@@ -136,12 +142,9 @@ impl Survey {
         self.locator.home(Wanted { id, sandbox, pid, word })
     }
 
-    /// Adds its cgroup to a pod: that above one of its containers, or above its sandbox.
-    async fn placed(&self, mut pod: Pod, containers: &[Container]) -> Result<Pod, CriError> {
-        let own = containers.iter().filter(|container| container.sandbox == pod.sandbox);
-        let scopes =
-            own.filter_map(|container| container.home.as_ref().ok()).map(|home| home.scope.path.clone());
-        let mut paths: Vec<_> = scopes.take(1).collect();
+    /// Adds its cgroup to a pod: that above one of its containers, whose scope is given, or above its sandbox.
+    async fn placed(&self, mut pod: Pod, scope: Option<&Path>) -> Result<Pod, CriError> {
+        let mut paths: Vec<_> = scope.map(Path::to_owned).into_iter().collect();
         if paths.is_empty() && pod.state == PodState::Ready {
             let said = match self.client.pod_sandbox_status(&pod.sandbox).await {
                 Ok(said) => said.map(|said| verbose(&said.info)).unwrap_or_default(),
@@ -159,6 +162,17 @@ impl Survey {
         pod.cgroup = above.and_then(|path| self.locator.located(path).ok());
         Ok(pod)
     }
+}
+
+/// The scope of the first container of each sandbox that has one.
+fn scopes(containers: &[Container]) -> BTreeMap<String, PathBuf> {
+    let mut scopes = BTreeMap::new();
+    for container in containers {
+        if let Ok(home) = &container.home {
+            scopes.entry(container.sandbox.clone()).or_insert_with(|| home.scope.path.clone());
+        }
+    }
+    scopes
 }
 
 /// What the runtime says of one container must not hide all others; a runtime that can't be asked is another matter.

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     cri::{Client, CriError, DEADLINE},
     labels::Labels,
-    names::{Place, Role},
+    names::{Place, Role, is_id},
 };
 use std::{
     collections::BTreeSet,
@@ -391,6 +391,10 @@ impl Subscription {
             // Why it ends shows in the listing that follows.
             let Ok(mut events) = client.events().await else { return };
             while let Ok(Some(event)) = events.next().await {
+                // What is no id is nobody's, and may be as long as a whole answer.
+                if !is_id(&event.container_id) {
+                    continue;
+                }
                 if sender.send(event.container_id).await.is_err() {
                     return;
                 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     actuate::{SessionOptions, StateDir},
-    cgroup::{Cgroup, Mount, shown},
+    cgroup::{Cgroup, CgroupError, Mount, shown},
     cri::{Client, message::LinuxContainerResources},
     drift::{Expected, MendError, keep, mend, shown as value},
     inventory::{Container, Locator, Pod},
@@ -131,7 +131,9 @@ impl Actor {
                 Step::Update(sent) if outcome.told.is_none() => {
                     let cancel = gate.as_ref().and_then(|gate| gate.cancel.clone());
                     let stop = pin!(stopped(cancel));
-                    outcome.told = Some(tell(&self.client, &of.container.id, sent, stop).await);
+                    let in_force = || self.in_force(of);
+                    let told = tell(&self.client, &of.container.id, sent, plan.wanted.memory, in_force, stop);
+                    outcome.told = Some(told.await);
                 }
                 // It was told under the gate.
                 Step::Update(_) => {}
@@ -193,7 +195,8 @@ impl Actor {
         let mut told = None;
         let confirm = async |_: &Certificate, stop: std::pin::Pin<&mut dyn Future<Output = ()>>| {
             let Some(sent) = update else { return Confirmed::Keep };
-            let said = tell(&self.client, &of.container.id, sent, stop).await;
+            let (wanted, in_force) = (Some(Limit::Bytes(to.page_floor())), || cgroup.limit("memory.max"));
+            let said = tell(&self.client, &of.container.id, sent, wanted, in_force, stop).await;
             told.insert(said).confirmed()
         };
         let (certificate, _) = run_confirmed(plan, gate.bus, gate.observer, confirm).await?;
@@ -230,6 +233,13 @@ impl Actor {
                 }
             }
         }
+    }
+
+    /// The memory limit in force.
+    fn in_force(&self, of: Of<'_>) -> Result<Limit, CgroupError> {
+        // Without a home no container gets this far.
+        let Ok(home) = &of.container.home else { return Ok(Limit::Bytes(Bytes::ZERO)) };
+        crate::inventory::in_force(self.locator.mount(), home).map(|found| found.limit)
     }
 
     /// The cgroups alone, as they were found.

@@ -82,9 +82,16 @@ impl Outcome {
                 let why = match why {
                     NotAsked::Runtime(error) => format!("the runtime could not be asked: {error}"),
                     NotAsked::Gone => "the runtime has no such container any more".into(),
+                    NotAsked::Raised(now) => {
+                        format!(
+                            "memory.max was raised to {now} meanwhile, which the update would lower unseen"
+                        )
+                    }
+                    NotAsked::Unread(error) => format!("the limit in force can't be read: {error}"),
                     NotAsked::Stopped => "it was stopped before the runtime was asked".into(),
                 };
-                let back = if of_gate { "; the limit went back up" } else { "" };
+                let is_raised = matches!(told, Told::NotAsked(NotAsked::Raised(_)));
+                let back = if of_gate && !is_raised { "; the limit went back up" } else { "" };
                 format!("{why}; the runtime has not taken it{back}; {holds}")
             }
             Told::Refused(error) => {
@@ -111,7 +118,12 @@ impl Outcome {
     pub fn advice(&self) -> &'static str {
         match self.told.as_ref() {
             Some(Told::NotAsked(NotAsked::Gone)) => "look whether it still runs",
-            Some(Told::NotAsked(_)) => "look whether the container runtime hangs, and run it again",
+            Some(Told::NotAsked(NotAsked::Raised(_) | NotAsked::Unread(_))) => {
+                "look who else writes the limits: enforcer drift; and run it again"
+            }
+            Some(Told::NotAsked(NotAsked::Runtime(_) | NotAsked::Stopped)) => {
+                "look whether the container runtime hangs, and run it again"
+            }
             Some(Told::Open(_)) => {
                 "run the same command again when the container runtime answers: it makes both agree"
             }

@@ -2,9 +2,11 @@
 
 use super::read::status_memory;
 use crate::{
+    cgroup::CgroupError,
     cri::{Client, CriError, message::LinuxContainerResources},
     shrink::Confirmed,
 };
+use enforcer_gate::Limit;
 use std::pin::Pin;
 
 /// What came of an update of the runtime's.
@@ -29,6 +31,11 @@ pub enum NotAsked {
     Runtime(CriError),
     /// It has no such container any more.
     Gone,
+    /// The limit in force is higher by now, so the update would lower it, without the gate: somebody else has raised it, or
+    /// the restorer has where this process was stopped for longer than its deadline.
+    Raised(Limit),
+    /// The limit in force can't be read.
+    Unread(CgroupError),
     /// The shrink was to stop.
     Stopped,
 }
@@ -61,12 +68,14 @@ impl Told {
     }
 }
 
-/// Sends an update, unless the runtime does not answer a question before: then nothing is under way. `stop` ends the
-/// wait.
+/// Sends an update, unless the runtime does not answer a question before: then nothing is under way. `in_force` reads the
+/// memory limit right before it is sent, and nothing is where that is above `wanted`. `stop` ends the wait.
 pub(super) async fn tell(
     client: &Client,
     id: &str,
     sent: &LinuxContainerResources,
+    wanted: Option<Limit>,
+    in_force: impl FnOnce() -> Result<Limit, CgroupError>,
     mut stop: Pin<&mut dyn Future<Output = ()>>,
 ) -> Told {
     let answers = tokio::select! {
@@ -77,6 +86,16 @@ pub(super) async fn tell(
         Ok(Some(_)) => {}
         Ok(None) => return Told::NotAsked(NotAsked::Gone),
         Err(error) => return Told::NotAsked(NotAsked::Runtime(error)),
+    }
+    if let Some(wanted) = wanted {
+        match in_force() {
+            Ok(now) if now > wanted => return Told::NotAsked(NotAsked::Raised(now)),
+            Ok(_) => {}
+            Err(CgroupError::NoSuch { .. } | CgroupError::Gone { .. }) => {
+                return Told::NotAsked(NotAsked::Gone);
+            }
+            Err(error) => return Told::NotAsked(NotAsked::Unread(error)),
+        }
     }
     let answer = tokio::select! {
         answer = client.update_container_resources(id, sent.clone()) => answer,

@@ -146,11 +146,12 @@ impl<'a> Sentinel<'a> {
     /// What differs already: the lines, and what to mend.
     fn look(&mut self) -> (Vec<String>, Vec<Drifted>) {
         let (mut drifted, mut told) = (Vec::new(), Vec::new());
+        let now_ns = nanos(ClockId::CLOCK_MONOTONIC);
         for cgroup in &self.cgroups {
             for (file, expected) in &self.options.expect {
                 let Some(value) = value_of(cgroup, *file) else { continue };
                 if accepted(expected, value).is_none()
-                    && self.watch.drift(cgroup.id(), *file, value) == Drift::New
+                    && self.watch.drift(cgroup.id(), *file, value, now_ns) == Drift::New
                 {
                     let json = self.options.json.json;
                     told.push(line::found(cgroup.absolute(), *file, value, expected, json));

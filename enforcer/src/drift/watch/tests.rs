@@ -160,7 +160,30 @@ fn it_is_bounded() {
     }
     assert_eq!((watch.running.len(), watch.memory.len()), (RUNNING_MAX, MEMORY_MAX));
     for value in 0..100 {
-        watch.drift(CgroupId::new(5), LimitKind::PidsMax, LimitValue::Count(Some(value)));
+        watch.drift(
+            CgroupId::new(5),
+            LimitKind::PidsMax,
+            LimitValue::Count(Some(value)),
+            value * 20 * SECOND,
+        );
     }
-    assert_eq!(watch.drifted[&(CgroupId::new(5), LimitKind::PidsMax)].len(), VALUES_MAX);
+    assert_eq!(watch.drifted[&(CgroupId::new(5), LimitKind::PidsMax)].values.len(), VALUES_MAX);
+}
+
+#[test]
+fn another_value_each_time_is_no_flood() {
+    let mut watch = Watch::default();
+    let expected = Some("cpu.max=10000 100000");
+    let mut told = Vec::new();
+    // A thousand a second, for 30 seconds.
+    for n in 0..30_000_u64 {
+        let at_ns = SECOND + n * SECOND / 1000;
+        let value = (20_000 + n).to_string();
+        write(&mut watch, LimitKind::CpuMax, "10000", &value, at_ns, expected);
+        let new = judged(&watch.take(at_ns + 2)).iter().filter(|found| found.1 == Drift::New).count();
+        told.extend(std::iter::repeat_n(n, new));
+    }
+    assert_eq!(told.len(), VALUES_MAX + 2, "{told:?}");
+    write(&mut watch, LimitKind::CpuMax, "10000", "20000", 50 * SECOND, expected);
+    assert_eq!(judged(&watch.take(51 * SECOND)).len(), 1);
 }

@@ -27,6 +27,10 @@ fn sent() -> LinuxContainerResources {
     LinuxContainerResources { memory_limit_in_bytes: TO, ..LinuxContainerResources::default() }
 }
 
+fn unasked() -> Result<Limit, CgroupError> {
+    panic!("nobody asks what is in force")
+}
+
 fn status(memory: i64) -> Reply {
     let linux =
         LinuxContainerResources { memory_limit_in_bytes: memory, ..LinuxContainerResources::default() };
@@ -47,7 +51,7 @@ async fn told(update: fn() -> Reply, after: i64, deadline: Duration) -> Told {
         other => panic!("{other} is not asked for"),
     });
     let client = Client::connect(&server.socket(), deadline).await.expect("connects");
-    tell(&client, "abc", &sent(), pin!(pending())).await
+    tell(&client, "abc", &sent(), None, unasked, pin!(pending())).await
 }
 
 #[test]
@@ -84,7 +88,7 @@ fn without_an_answer_the_gates_limit_stays() {
 async fn asked(before: fn() -> Reply, deadline: Duration) -> (Told, BTreeMap<String, usize>) {
     let server = Server::start(move |_, _| before());
     let client = Client::connect(&server.socket(), deadline).await.expect("connects");
-    let told = tell(&client, "abc", &sent(), pin!(pending())).await;
+    let told = tell(&client, "abc", &sent(), None, unasked, pin!(pending())).await;
     (told, server.all_calls())
 }
 
@@ -118,7 +122,7 @@ fn a_stop_is_heeded_at_once() {
     block_on(async {
         let server = Server::start(|_, _| Reply::Hang);
         let client = Client::connect(&server.socket(), LONG).await.expect("connects");
-        let told = tell(&client, "abc", &sent(), pin!(ready(()))).await;
+        let told = tell(&client, "abc", &sent(), None, unasked, pin!(ready(()))).await;
         assert!(matches!(told, Told::NotAsked(NotAsked::Stopped)), "{told:?}");
         let asked = Arc::new(Notify::new());
         let heard = Arc::clone(&asked);
@@ -130,8 +134,38 @@ fn a_stop_is_heeded_at_once() {
             Reply::Hang
         });
         let client = Client::connect(&server.socket(), LONG).await.expect("connects");
-        let told = tell(&client, "abc", &sent(), pin!(asked.notified())).await;
+        let told = tell(&client, "abc", &sent(), None, unasked, pin!(asked.notified())).await;
         assert!(matches!(told, Told::Open(Unanswered::Stopped)), "{told:?}");
         assert_eq!(told.confirmed(), Confirmed::Keep);
+    });
+}
+
+/// The runtime's write would lower it, without the gate: a rival raised it, or the restorer did while this process was
+/// stopped.
+#[test]
+fn what_was_raised_meanwhile_is_not_lowered_by_the_runtime() {
+    block_on(async {
+        let wanted = Limit::Bytes(enforcer_gate::Bytes::new(TO.cast_unsigned()));
+        let cases: [(fn() -> Result<Limit, CgroupError>, bool); 4] = [
+            (|| Ok(Limit::Max), false),
+            (|| Ok(Limit::Bytes(enforcer_gate::Bytes::new(FROM.cast_unsigned()))), false),
+            (|| Err(CgroupError::Gone { path: "a".into() }), false),
+            (|| Ok(Limit::Bytes(enforcer_gate::Bytes::new(TO.cast_unsigned()))), true),
+        ];
+        for (in_force, is_sent) in cases {
+            let server = Server::start(|call, _| match call {
+                "ContainerStatus" => status(FROM),
+                _ => Reply::Answer(Vec::new()),
+            });
+            let client = Client::connect(&server.socket(), LONG).await.expect("connects");
+            let told = tell(&client, "abc", &sent(), Some(wanted), in_force, pin!(pending())).await;
+            assert_eq!(server.calls("UpdateContainerResources"), usize::from(is_sent), "{told:?}");
+            assert_eq!(told.confirmed() == Confirmed::Keep, is_sent, "{told:?}");
+            match (in_force(), &told) {
+                (Ok(limit), Told::NotAsked(NotAsked::Raised(now))) => assert_eq!(limit, *now),
+                (Err(_), Told::NotAsked(NotAsked::Gone)) | (Ok(_), Told::Taken) => {}
+                (_, told) => panic!("{told:?}"),
+            }
+        }
     });
 }
