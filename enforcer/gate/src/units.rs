@@ -139,3 +139,18 @@ pub enum Limit {
     /// No limit; the kernel prints `max`.
     Max,
 }
+
+/// From so many bytes on the kernel's page counter has no limit (`PAGE_COUNTER_MAX` in `include/linux/page_counter.h`).
+const NO_LIMIT: Bytes = Bytes(i64::MAX as u64).page_floor();
+
+impl Limit {
+    /// As the kernel holds it once it was written: whole pages, and no limit from the page counter's greatest on. Kubernetes
+    /// and runtimes say it as they were told, `100M` as 100,000,000 bytes.
+    #[must_use]
+    pub fn held(self) -> Self {
+        match self {
+            Self::Bytes(bytes) if bytes.page_floor() < NO_LIMIT => Self::Bytes(bytes.page_floor()),
+            Self::Bytes(_) | Self::Max => Self::Max,
+        }
+    }
+}

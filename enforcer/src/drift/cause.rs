@@ -104,6 +104,10 @@ impl Cause {
 pub fn accepted(expected: &Expected, value: LimitValue) -> Option<Cause> {
     match (*expected, value) {
         (Expected::Value(expected), value) if expected == value => Some(Cause::AsExpected),
+        // A runtime says what it was told.
+        (Expected::Value(LimitValue::Memory(expected)), LimitValue::Memory(value)) => {
+            (expected.held() == value).then_some(Cause::AsExpected)
+        }
         (Expected::Shares(shares), LimitValue::Weight(weight)) => {
             of_shares(shares, weight).map(Cause::Shares)
         }
@@ -161,7 +165,7 @@ fn is_rounded(expected: LimitValue, value: LimitValue) -> bool {
     let (Some(wanted), Some(found)) = (a_second(least, period), a_second(found, found_period)) else {
         return false;
     };
-    found == wanted.div_ceil(CENT_US) * CENT_US
+    wanted.checked_next_multiple_of(CENT_US) == Some(found)
 }
 
 /// CPU time in a second, in microseconds, rounded down.

@@ -167,7 +167,7 @@ fn systemd(look: &Look, spec: &LinuxContainerResources, file: LimitKind) -> Opti
 fn memory(bytes: i64) -> Option<LimitValue> {
     let limit = match u64::try_from(bytes) {
         Ok(0) => return None,
-        Ok(bytes) => Limit::Bytes(Bytes::new(bytes).page_floor()),
+        Ok(bytes) => Limit::Bytes(Bytes::new(bytes)).held(),
         Err(_) => Limit::Max,
     };
     Some(LimitValue::Memory(limit))
@@ -179,9 +179,9 @@ fn swap(spec: &LinuxContainerResources) -> Option<LimitValue> {
     let limit = match total {
         0 => return None,
         ..0 => Limit::Max,
-        1.. => Limit::Bytes(
-            Bytes::new(u64::try_from(total.saturating_sub(memory.max(0))).unwrap_or(0)).page_floor(),
-        ),
+        1.. => {
+            Limit::Bytes(Bytes::new(u64::try_from(total.saturating_sub(memory.max(0))).unwrap_or(0))).held()
+        }
     };
     Some(LimitValue::Memory(limit))
 }
@@ -205,7 +205,8 @@ const SECOND: u64 = 1_000_000;
 fn whole_per_cent(cpu: Cpu) -> Cpu {
     let Some(quota) = cpu.quota else { return Cpu { quota: None, period: Micros::new(PERIOD_DEFAULT) } };
     let period = cpu.period.get().max(1);
-    let a_second = (quota.get().saturating_mul(SECOND) / period).next_multiple_of(PER_CENT);
+    let a_second = (quota.get().saturating_mul(SECOND) / period).checked_next_multiple_of(PER_CENT);
+    let a_second = a_second.unwrap_or(u64::MAX);
     Cpu { quota: Some(Micros::new(a_second.saturating_mul(period) / SECOND)), period: cpu.period }
 }
 

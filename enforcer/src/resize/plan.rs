@@ -285,7 +285,7 @@ fn keep_memory(
     };
     let written = match u64::try_from(memory) {
         Ok(0) => look.memory(),
-        Ok(bytes) => Limit::Bytes(Bytes::new(bytes).page_floor()),
+        Ok(bytes) => Limit::Bytes(Bytes::new(bytes)).held(),
         Err(_) => Limit::Max,
     };
     if ask.memory.is_none() && written < look.memory() {

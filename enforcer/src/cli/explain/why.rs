@@ -52,7 +52,7 @@ pub(super) fn actuation<'a>(
 }
 
 fn in_force(view: &ContainerView) -> String {
-    match (view.limit, view.runtime_limit) {
+    match (view.limit, view.runtime_limit.map(Limit::held)) {
         (None, _) => "Which limit is in force is not known.".into(),
         (Some(Limit::Max), Some(Limit::Bytes(runtime))) => {
             format!("Nothing limits its memory, though the runtime has {runtime}.")
@@ -145,9 +145,13 @@ mod tests {
     use super::*;
     use crate::admin::fixture;
 
-    #[expect(clippy::unnecessary_wraps, reason = "as fields have it")]
     fn mib(mib: u64) -> Option<Limit> {
-        Some(Limit::Bytes(Bytes::from_mib(mib)))
+        bytes(mib << 20)
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "as fields have it")]
+    fn bytes(bytes: u64) -> Option<Limit> {
+        Some(Limit::Bytes(Bytes::new(bytes)))
     }
 
     fn said(view: &ContainerView) -> String {
@@ -159,6 +163,14 @@ mod tests {
         let view = fixture::container();
         for (limit, runtime, pod, says) in [
             (mib(256), mib(256), mib(512), "Its limit is 256Mi, which is what the runtime has."),
+            // Kubernetes' 100M, in whole pages.
+            (
+                bytes(99_999_744),
+                bytes(100_000_000),
+                None,
+                "Its limit is 97656Ki, which is what the runtime has.",
+            ),
+            (Some(Limit::Max), bytes(i64::MAX.cast_unsigned()), None, "Nothing limits its memory."),
             (mib(128), mib(256), None, "Its limit is 128Mi, though the runtime has 256Mi."),
             (mib(128), None, None, "Its limit is 128Mi; what the runtime has is not known."),
             (Some(Limit::Max), Some(Limit::Max), Some(Limit::Max), "Nothing limits its memory."),

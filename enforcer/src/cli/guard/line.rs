@@ -3,7 +3,7 @@
 use crate::cli::json;
 use crate::guard::log::VerdictRecord;
 use crate::guard::{Reason, Verdict};
-use enforcer_gate::{Limit, PAGE_SIZE};
+use enforcer_gate::Limit;
 
 /// The verdict as a line, its end included.
 pub(super) fn line(record: &VerdictRecord, as_json: bool) -> String {
@@ -37,14 +37,12 @@ pub(super) fn asked(record: &VerdictRecord) -> String {
 /// As an amount. What the kernel takes as no limit is `max`, and what is more than any node has is told to the byte.
 pub(super) fn limit_text(limit: Limit) -> String {
     match limit {
-        Limit::Bytes(bytes) if bytes.page_floor().get() >= PAGE_COUNTER_MAX => "max".into(),
+        Limit::Bytes(_) if limit.held() == Limit::Max => "max".into(),
         Limit::Bytes(bytes) if bytes.get() > LARGE => format!("{}B", bytes.get()),
         Limit::Bytes(_) | Limit::Max => limit.to_string(),
     }
 }
 
-/// `PAGE_COUNTER_MAX` of `include/linux/page_counter.h`, in bytes.
-const PAGE_COUNTER_MAX: u64 = i64::MAX as u64 / PAGE_SIZE * PAGE_SIZE;
 const LARGE: u64 = 1 << 50;
 
 /// The reason with what it takes to understand it.

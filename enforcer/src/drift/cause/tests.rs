@@ -98,3 +98,39 @@ fn a_limit_is_cut_to_pages_before_it_is_compared() {
     let found = judged("memory.max", "max", "67104768", Some("memory.max=67108863"), OTHER);
     assert_eq!(found, (Cause::AsExpected, false));
 }
+
+/// Kubernetes' `100M` is no whole number of pages, and some say "none" by a number.
+#[test]
+fn what_a_runtime_was_told_is_what_the_kernel_makes_of_it() {
+    let memory = |bytes| LimitValue::Memory(Limit::Bytes(Bytes::new(bytes)));
+    let none = LimitValue::Memory(Limit::Max);
+    for (said, held, is_it) in [
+        (memory(100_000_000), memory(99_999_744), true),
+        (memory(100_000_000), memory(100_003_840), false),
+        (memory(4095), memory(0), true),
+        (memory(9_223_372_036_854_771_712), none, true),
+        (memory(i64::MAX.cast_unsigned()), none, true),
+        (none, memory(1 << 40), false),
+        (memory(1 << 40), none, false),
+    ] {
+        let cause = accepted(&Expected::Value(said), held);
+        assert_eq!(cause, is_it.then_some(Cause::AsExpected), "{said:?} {held:?}");
+    }
+}
+
+/// A runtime's numbers are its own affair.
+#[test]
+fn no_quota_is_too_much() {
+    let numbers = [0, 1, 999, 1000, 100_000, u64::MAX / 1_000_000, i64::MAX.cast_unsigned(), u64::MAX];
+    let values = numbers.iter().flat_map(|quota| {
+        let quota = Some(Micros::new(*quota));
+        numbers.map(|period| LimitValue::Cpu { quota, period: Micros::new(period) })
+    });
+    let values: Vec<_> = values.collect();
+    for said in &values {
+        for held in &values {
+            let cause = accepted(&Expected::Value(*said), *held);
+            assert!(said != held || cause == Some(Cause::AsExpected));
+        }
+    }
+}

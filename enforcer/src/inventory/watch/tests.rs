@@ -212,6 +212,24 @@ fn a_first_listing_then_what_events_name() {
 }
 
 #[test]
+fn an_event_of_no_id_asks_for_nothing() {
+    block_on(async {
+        let rig = Rig::start();
+        let events = rig.node.stream();
+        let mut watch = rig.watch(Tempo { events: true, ..patient() });
+        assert_eq!(words(watch.next().await), "current +pause +a");
+        rig.node.set(&["a", "b"]);
+        let before = rig.count("ListContainers");
+        for id in ["", "../b", "b\u{1b}", &"b".repeat(1 << 20)] {
+            events.send(event(id)).await.expect("sends");
+        }
+        events.send(event("b")).await.expect("sends");
+        assert_eq!(words(watch.next().await), "changed +b");
+        assert_eq!(rig.count("ListContainers") - before, 1);
+    });
+}
+
+#[test]
 fn a_stream_that_breaks_is_made_up_for() {
     block_on(async {
         let rig = Rig::start();
