@@ -181,6 +181,12 @@ impl Agent {
         }
     }
 
+    /// What it has said up to now and nobody has taken.
+    pub fn said_so_far(&self) -> Vec<Value> {
+        self.said.borrow_mut().extend(self.lines.try_iter());
+        self.said.borrow().clone()
+    }
+
     /// Who asks over its admin socket.
     pub fn client(&self) -> Client {
         Client::new(self.socket.clone(), LONG)

@@ -5,6 +5,7 @@ mod acts;
 mod disks;
 mod numbers;
 mod pauses;
+mod rivals;
 mod sees;
 mod starts;
 mod strains;
@@ -54,6 +55,24 @@ pub(crate) fn cases() -> Vec<Case> {
             tier: Tier::Full,
             needs: nothing,
             run: numbers::churn,
+        },
+        Case {
+            name: "agent::a_limit_that_is_raised_before_the_update_stays",
+            tier: Tier::Full,
+            needs: nothing,
+            run: rivals::raised_before_the_update,
+        },
+        Case {
+            name: "agent::a_limit_of_no_whole_pages_is_no_drift",
+            tier: Tier::Full,
+            needs: nothing,
+            run: rivals::no_whole_pages,
+        },
+        Case {
+            name: "agent::who_writes_without_a_pause_floods_nobody",
+            tier: Tier::Full,
+            needs: nothing,
+            run: rivals::writes_without_a_pause,
         },
     ]
 }

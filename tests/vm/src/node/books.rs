@@ -62,9 +62,40 @@ pub(super) struct Books {
     containers: BTreeMap<String, Kept>,
     listener: Option<mpsc::Sender<Vec<u8>>>,
     events_lost: u64,
+    /// A container whose limit somebody raises to so many bytes once the runtime is asked about it while it is lower than
+    /// the runtime's own and has no brake.
+    rival: Option<(String, u64)>,
+    updates: u64,
 }
 
 impl Books {
+    pub(super) fn raise_when_committed(&mut self, id: &str, bytes: u64) {
+        self.rival = Some((id.into(), bytes));
+    }
+
+    pub(super) fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// Whether the rival has been there.
+    pub(super) fn is_raised(&self) -> bool {
+        self.rival.is_none()
+    }
+
+    fn act_as_rival(&mut self, asked: &str) {
+        let Some((id, bytes)) = self.rival.take_if(|(id, _)| id == asked) else { return };
+        let kept = &self.containers[asked];
+        let folder = Path::new(MOUNT).join(&kept.scope);
+        let read = |file: &str| std::fs::read_to_string(folder.join(file)).expect("it is there");
+        let is_lower =
+            read("memory.max").trim().parse().is_ok_and(|max: i64| max < kept.limits.memory_limit_in_bytes);
+        if is_lower && read("memory.high").trim() == "max" {
+            std::fs::write(folder.join("memory.max"), bytes.to_string()).expect("the rival's limit");
+        } else {
+            self.rival = Some((id, bytes));
+        }
+    }
+
     pub(super) fn add_pod(
         &mut self,
         id: &str,
@@ -200,6 +231,7 @@ impl Books {
             }
             "ContainerStatus" => {
                 let asked = ContainerStatusRequest::decode(request).unwrap_or_default();
+                self.act_as_rival(&asked.container_id);
                 self.status(&asked.container_id)
                     .map_or(Reply::Status(NOT_FOUND, "no such container"), |status| Reply::of(&status))
             }
@@ -210,6 +242,7 @@ impl Books {
             }
             "UpdateContainerResources" => {
                 let asked = UpdateContainerResourcesRequest::decode(request).unwrap_or_default();
+                self.updates += 1;
                 self.update(&asked.container_id, &asked.linux.unwrap_or_default())
             }
             "GetContainerEvents" => {

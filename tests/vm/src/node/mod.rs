@@ -120,6 +120,22 @@ impl Node {
         Path::new(MOUNT).join(self.locked().scope(id))
     }
 
+    /// Somebody raises the limit of a container to so many bytes, once: when the runtime is asked about it with a limit that
+    /// is lower than the runtime's own and no brake, as the gate leaves it before the runtime is told.
+    pub fn raise_when_committed(&self, id: &str, bytes: u64) {
+        self.locked().raise_when_committed(id, bytes);
+    }
+
+    /// Whether that has happened.
+    pub fn is_raised(&self) -> bool {
+        self.locked().is_raised()
+    }
+
+    /// Updates that it was sent.
+    pub fn updates(&self) -> u64 {
+        self.locked().updates()
+    }
+
     /// Containers that run.
     pub fn running(&self) -> usize {
         self.locked().running()
