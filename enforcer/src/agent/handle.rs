@@ -34,7 +34,15 @@ impl Agent {
                 Event::Loaded(loaded) => self.kernel_loaded(loaded),
                 Event::GuardLoaded(loaded) => self.guard_loaded(loaded),
                 Event::Runtime(news) => self.runtime_news(news),
-                Event::Read(Some(reads)) => reads.into_iter().for_each(|read| self.read(read)),
+                Event::Read(Some(reads)) => {
+                    // What was read may be a write's doing, which is told with who wrote.
+                    if let Err(error) = self.kernel_now() {
+                        break Some(End::Kernel(error.to_string()));
+                    }
+                    for read in reads {
+                        self.read(read);
+                    }
+                }
                 Event::Read(None) => self.reader_failed("its thread has ended"),
                 Event::Recorded(told) => self.recorder_told(told),
                 Event::State(opened) => self.opened(opened),

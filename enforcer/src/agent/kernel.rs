@@ -12,6 +12,11 @@ impl Agent {
     /// Takes an event and those that are there already.
     pub(super) fn kernel_events(&mut self, first: Event) -> Result<(), ProbeError> {
         self.kernel_event(first);
+        self.kernel_now()
+    }
+
+    /// Takes the events that are there already.
+    pub(super) fn kernel_now(&mut self) -> Result<(), ProbeError> {
         for _ in 1..BATCH_MAX {
             let Some(next) = self.probe.as_mut().and_then(crate::probe::Probe::try_next) else { break };
             self.kernel_event(next?);

@@ -80,7 +80,7 @@ impl Sentinel {
         reports
     }
 
-    /// A limit was found to drift without a write that was told. Whether that is new.
+    /// A limit was found to drift without a write that was told or is on its way. Whether that is new.
     pub(super) fn found(
         &mut self,
         cgroup: CgroupId,
@@ -89,6 +89,9 @@ impl Sentinel {
         expected: &Expected,
         paused: bool,
     ) -> bool {
+        if self.watch.is_to_be_told(cgroup, file) {
+            return false;
+        }
         let is_new = self.watch.drift(cgroup, file, value, nanos(ClockId::CLOCK_MONOTONIC)) == Drift::New;
         self.ask(path, file, expected, paused);
         is_new

@@ -164,6 +164,14 @@ impl Watch {
         held.chain(running.map(|running| running.write.begin_ns.saturating_add(LONG_NS))).min()
     }
 
+    /// Whether a write of this limit is to be told yet: it is under way, or has ended.
+    pub fn is_to_be_told(&self, cgroup: CgroupId, file: LimitKind) -> bool {
+        let running = self.running.values().filter(|running| !running.told).map(|running| &running.write);
+        let held = self.held.iter().map(|(write, _)| write);
+        let ready = self.ready.iter().map(|report| &report.write);
+        running.chain(held).chain(ready).any(|write| (write.cgroup, write.file) == (cgroup, file))
+    }
+
     fn memory_written(&mut self, write: &LimitWrite) {
         if self.memory.len() >= MEMORY_MAX {
             self.memory.pop_front();

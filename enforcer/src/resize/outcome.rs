@@ -118,9 +118,6 @@ impl Outcome {
     pub fn advice(&self) -> &'static str {
         match self.told.as_ref() {
             Some(Told::NotAsked(NotAsked::Gone)) => "look whether it still runs",
-            Some(Told::NotAsked(NotAsked::Raised(_) | NotAsked::Unread(_))) => {
-                "look who else writes the limits: enforcer drift; and run it again"
-            }
             Some(Told::NotAsked(NotAsked::Runtime(_) | NotAsked::Stopped)) => {
                 "look whether the container runtime hangs, and run it again"
             }
@@ -130,9 +127,11 @@ impl Outcome {
             Some(Told::Refused(_)) => {
                 "the log of the container runtime says more: journalctl -u containerd (or crio)"
             }
-            Some(Told::Taken | Told::TakenAfterAll(_)) => {
-                "look who else writes the limits: enforcer drift; and run it again"
-            }
+            Some(
+                Told::NotAsked(NotAsked::Raised(_) | NotAsked::Unread(_))
+                | Told::Taken
+                | Told::TakenAfterAll(_),
+            ) => "look who else writes the limits: enforcer drift; and run it again",
             None => "",
         }
     }

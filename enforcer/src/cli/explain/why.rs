@@ -168,7 +168,7 @@ mod tests {
                 bytes(99_999_744),
                 bytes(100_000_000),
                 None,
-                "Its limit is 97656Ki, which is what the runtime has.",
+                "Its limit is 95.4Mi, which is what the runtime has.",
             ),
             (Some(Limit::Max), bytes(i64::MAX.cast_unsigned()), None, "Nothing limits its memory."),
             (mib(128), mib(256), None, "Its limit is 128Mi, though the runtime has 256Mi."),

@@ -124,6 +124,25 @@ fn nested_writes_are_told_apart() {
     assert_eq!(pids, [8, 7], "in the order that they ended in");
 }
 
+/// Who finds the value meanwhile leaves it to the report, which has the writer.
+#[test]
+fn a_write_is_to_be_told_from_its_begin_until_it_is() {
+    let mut watch = Watch::default();
+    let begin = begun(LimitKind::MemoryMax, "64M", 100);
+    let is_awaited = |watch: &Watch| watch.is_to_be_told(begin.cgroup, LimitKind::MemoryMax);
+    assert!(!is_awaited(&watch));
+    watch.told(&begin, || Some(about(Some("memory.max=64M"))));
+    assert!(is_awaited(&watch) && !watch.is_to_be_told(begin.cgroup, LimitKind::CpuMax));
+    watch.told(&ended(&begin, "48M", 200), || panic!("it is known from its begin"));
+    assert!(is_awaited(&watch));
+    assert_eq!(watch.take(300).len(), 1);
+    assert!(!is_awaited(&watch));
+    // One that hangs was told, and what it has done may be found.
+    watch.told(&begun(LimitKind::MemoryMax, "48M", 400), || Some(about(None)));
+    assert_eq!(watch.take(400 + 60 * SECOND).len(), 1);
+    assert!(!is_awaited(&watch));
+}
+
 #[test]
 fn a_write_that_never_returns_is_told_once() {
     let mut watch = Watch::default();

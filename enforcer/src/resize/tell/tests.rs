@@ -140,13 +140,16 @@ fn a_stop_is_heeded_at_once() {
     });
 }
 
+/// What is in force, when it is asked for.
+type InForce = fn() -> Result<Limit, CgroupError>;
+
 /// The runtime's write would lower it, without the gate: a rival raised it, or the restorer did while this process was
 /// stopped.
 #[test]
 fn what_was_raised_meanwhile_is_not_lowered_by_the_runtime() {
     block_on(async {
         let wanted = Limit::Bytes(enforcer_gate::Bytes::new(TO.cast_unsigned()));
-        let cases: [(fn() -> Result<Limit, CgroupError>, bool); 4] = [
+        let cases: [(InForce, bool); 4] = [
             (|| Ok(Limit::Max), false),
             (|| Ok(Limit::Bytes(enforcer_gate::Bytes::new(FROM.cast_unsigned()))), false),
             (|| Err(CgroupError::Gone { path: "a".into() }), false),

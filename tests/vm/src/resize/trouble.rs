@@ -45,7 +45,7 @@ pub(super) fn stopped_before() {
         let folder = tempfile::tempdir_in("/run").expect("a folder");
         for handler in HANDLERS {
             let home = start(&mut containerd, handler, 16).await;
-            let (child, _) = shrinking(&home, folder.path(), &["--watch=3s", "--deadline=5s"]).await;
+            let (child, _) = shrinking(&home, folder.path(), &["--watch=8s", "--deadline=5s"]).await;
             containerd.signal(Signal::SIGSTOP);
             let answer = ended(child);
             answer.assert(1);
@@ -169,7 +169,7 @@ pub(super) fn enforcer_killed() {
         let folder = tempfile::tempdir_in("/run").expect("a folder");
         for handler in HANDLERS {
             let home = start(&mut containerd, handler, 16).await;
-            let (mut child, mut probe) = shrinking(&home, folder.path(), &["--watch=3s"]).await;
+            let (mut child, mut probe) = shrinking(&home, folder.path(), &["--watch=8s"]).await;
             containerd.signal(Signal::SIGSTOP);
             // The last that the gate does.
             until(&mut probe, &home.scope, LimitKind::MemoryHigh, "enforcer", |asked| asked == "max").await;
