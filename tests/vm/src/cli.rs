@@ -578,7 +578,9 @@ fn unread() {
             std::thread::sleep(Duration::from_millis(20));
         };
         assert_eq!(status.signal(), Some(signal as i32), "{status:?}");
-        unharmed(&cgroup, 32 * MIB);
+        // On a slow machine it may have been taken back.
+        let is_back = cgroup.limit("memory.max") == (64 * MIB).to_string();
+        unharmed(&cgroup, if is_back { 64 * MIB } else { 32 * MIB });
     }
 }
 
