@@ -1,11 +1,11 @@
 //! A containerd of the test's own, with an image made of the guest's busybox, and a stand-in for the kubelet.
 
-use super::message::{
+use crate::debian::{output, run};
+use enforcer::cri::making::{
     ContainerConfig, ContainerSecurity, CreateContainerRequest, CreateContainerResponse, Dns, IdRequest,
     LinuxContainer, LinuxSandbox, NODE, NamespaceOption, Nothing, PodSandboxConfig, RunPodSandboxRequest,
     RunPodSandboxResponse, SandboxSecurity,
 };
-use crate::debian::{output, run};
 use enforcer::cri::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata};
 use enforcer::cri::{Client, CriError};
 pub(crate) use enforcer_vm_tests::agent_rig::LONG;
@@ -190,6 +190,7 @@ impl Containerd {
                     namespace_options: Some(NamespaceOption { network: NODE }),
                 }),
             }),
+            ..ContainerConfig::default()
         };
         let request = CreateContainerRequest {
             pod_sandbox_id: sandbox,
