@@ -27,6 +27,10 @@ pub(crate) const STOPPING: &str = "stopping";
 const STOPPING_PROGRAM: &str = "/run/enforcer-stopping-runc";
 const STOPPING_SCRIPT: &str =
     "#!/bin/sh\ncase \" $* \" in *\" update \"*) kill -STOP $$ ;; esac\nexec runc \"$@\"\n";
+/// The handler of a shim that has another name than shims have.
+pub(crate) const ODD: &str = "odd";
+const ODD_PROGRAM: &str = "/run/enforcer-odd-helper";
+const SHIM: &str = "/usr/bin/containerd-shim-runc-v2";
 const IMAGE: &str = "docker.io/local/busybox:1";
 /// Namespace of all pods.
 pub(crate) const NAMESPACE: &str = "testing";
@@ -57,14 +61,16 @@ impl Containerd {
             "version = 2\nroot = \"{path}/root\"\nstate = \"/run/enforcer-containerd\"\n\
              [grpc]\naddress = \"{SOCKET}\"\n\
              [{plugin}]\nsandbox_image = \"{IMAGE}\"\n\
-             [{plugin}.containerd]\ndefault_runtime_name = \"runc\"\n{}{}{}",
+             [{plugin}.containerd]\ndefault_runtime_name = \"runc\"\n{}{}{}{}",
             handler("runc", "runc"),
             handler("crun", "crun"),
-            handler(STOPPING, STOPPING_PROGRAM)
+            handler(STOPPING, STOPPING_PROGRAM),
+            handler(ODD, "runc").replacen("runtime_type", &format!("runtime_path = \"{ODD_PROGRAM}\"\nruntime_type"), 1)
         );
         fs::write(folder.path().join("config.toml"), config).expect("write the configuration");
         fs::write(STOPPING_PROGRAM, STOPPING_SCRIPT).expect("write a runtime");
         fs::set_permissions(STOPPING_PROGRAM, fs::Permissions::from_mode(0o755)).expect("let it run");
+        fs::copy(SHIM, ODD_PROGRAM).expect("copy the shim");
         let child = launch(folder.path());
         let containerd = Self { folder, child, pods: Vec::new(), made: 0 };
         containerd.ready().await;
@@ -207,6 +213,12 @@ impl Containerd {
     pub(crate) async fn tell(&self, call: &'static str, id: &str) {
         let client = self.client().await;
         let _: Nothing = client.call(call, IdRequest { id: id.into() }).await.expect(call);
+    }
+
+    /// Its cgroup, below the mount.
+    pub(crate) fn cgroup(&self) -> String {
+        let own = fs::read_to_string(format!("/proc/{}/cgroup", self.child.id())).expect("it runs");
+        own.trim().strip_prefix("0::/").expect("cgroup v2").to_owned()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
