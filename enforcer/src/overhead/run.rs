@@ -160,8 +160,8 @@ async fn steps(
         };
         let node = NodeSample { step, pods: *size, made: maker.made(), ..node };
         say(&format!(
-            "  {} left{}",
-            node.left(),
+            "  {} MiB left{}",
+            node.left().get() >> 20,
             if node.unsettled { ", and still moving: a longer --settle may help" } else { "" }
         ));
         run.nodes.push(node);

@@ -109,9 +109,9 @@ fn children_of_a_shim_outside_of_the_pod_count_and_those_inside_do_not() {
 
 #[test]
 fn conmon_is_the_parent_of_a_container() {
-    let cgroup = "system.slice/crio-x.scope";
     let conmon = |pid, id: &str| {
-        process(pid, 1, "/usr/bin/conmon", &format!("/usr/bin/conmon -b /run -c {id} -u {id}"), cgroup)
+        let argv = format!("/usr/bin/conmon -b /run -c {id} -u {id}");
+        process(pid, 1, "/usr/bin/conmon", &argv, &format!("system.slice/crio-conmon-{id}.scope"))
     };
     let table: Table = [
         conmon(20, S1),

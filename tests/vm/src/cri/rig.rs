@@ -65,7 +65,11 @@ impl Containerd {
             handler("runc", "runc"),
             handler("crun", "crun"),
             handler(STOPPING, STOPPING_PROGRAM),
-            handler(ODD, "runc").replacen("runtime_type", &format!("runtime_path = \"{ODD_PROGRAM}\"\nruntime_type"), 1)
+            handler(ODD, "runc").replacen(
+                "runtime_type",
+                &format!("runtime_path = \"{ODD_PROGRAM}\"\nruntime_type"),
+                1
+            )
         );
         fs::write(folder.path().join("config.toml"), config).expect("write the configuration");
         fs::write(STOPPING_PROGRAM, STOPPING_SCRIPT).expect("write a runtime");

@@ -49,7 +49,10 @@ fn confirmed(handler: &'static str) {
         // Enough for what was measured, in whole MiB.
         let total = run["result"]["total"]["p95"].as_u64().expect("bytes");
         let fixed = run["result"]["pod_fixed"].as_u64().expect("bytes");
-        assert!(fixed > total && fixed.is_multiple_of(1 << 20) && fixed < total + (8 << 20), "{fixed} {total}");
+        assert!(
+            fixed > total && fixed.is_multiple_of(1 << 20) && fixed < total + (8 << 20),
+            "{fixed} {total}"
+        );
     });
 }
 
@@ -63,6 +66,9 @@ pub(super) fn hidden() {
         assert!(unexplained > f64::from(1 << 20), "{result}");
         let samples = run["pods"].as_array().expect("samples");
         let no_helper = serde_json::json!({"flag": "no_helper"});
-        assert!(samples.iter().all(|sample| sample["flags"] == serde_json::json!([no_helper])), "{samples:?}");
+        assert!(
+            samples.iter().all(|sample| sample["flags"] == serde_json::json!([no_helper])),
+            "{samples:?}"
+        );
     });
 }
