@@ -144,11 +144,13 @@ impl Table {
             let below = self.ancestors(process.pid).any(|pid| found.helpers.contains_key(&pid));
             let is_first = firsts.contains(&process.pid);
             let in_pod = process.cgroup.starts_with(&sandbox.cgroup);
-            let verdict = match rule {
-                Rule::Machine if is_in_container(&process.cgroup) => Err("it is in a container"),
-                Rule::Runsc if is_in_container(&process.cgroup) && !in_pod => Err("it is in a container"),
-                _ if below || is_first || in_pod => Ok(rule),
-                _ => Err("it is neither below the pod's shim nor in the pod's cgroup"),
+            let is_inside = is_in_container(&process.cgroup) && !(rule == Rule::Runsc && in_pod);
+            let verdict = if is_inside {
+                Err("it is in a container")
+            } else if below || is_first || in_pod {
+                Ok(rule)
+            } else {
+                Err("it is neither below the pod's shim nor in the pod's cgroup")
             };
             note(&mut found, process.pid, verdict);
         }

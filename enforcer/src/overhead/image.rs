@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
 
 /// Where the program is in it.
 pub const PROGRAM: &str = "/wait";
@@ -43,8 +44,12 @@ pub struct Blob {
 
 impl Blob {
     fn new(bytes: Vec<u8>) -> Self {
-        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { digest: format!("sha256:{digest}"), bytes }
+        let mut digest = String::from("sha256:");
+        for byte in Sha256::digest(&bytes) {
+            // Writing to a String can't fail.
+            let _ = write!(digest, "{byte:02x}");
+        }
+        Self { digest, bytes }
     }
 
     fn descriptor(&self, kind: &str) -> serde_json::Value {

@@ -256,7 +256,8 @@ fn of_ours(tag: &str) -> Option<&str> {
 fn drop_cgroup(mount: &Arc<Mount>, path: &std::path::Path) {
     let Ok(cgroup) = Cgroup::open_in(mount, path) else { return };
     let name = path.file_name().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
-    let stopped = systemd::runs() && name.ends_with(".slice") && systemd::stop(name).unwrap_or(false);
+    let is_unit = systemd::unit_of(path).is_some();
+    let stopped = is_unit && systemd::runs() && systemd::stop(name).unwrap_or(false);
     if !stopped {
         let _ = std::fs::remove_dir(cgroup.absolute());
     }

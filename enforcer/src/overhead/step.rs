@@ -2,7 +2,7 @@
 
 use enforcer_gate::Bytes;
 
-/// SplitMix64 (Steele, Lea and Flood 2014): good enough to draw an order, and the same for the same seed everywhere.
+/// `SplitMix64` (Steele, Lea and Flood 2014): good enough to draw an order, and the same for the same seed everywhere.
 #[derive(Debug, Clone)]
 pub struct Draw(u64);
 

@@ -32,12 +32,12 @@ const SIZES_MAX: usize = 32;
 /// Measures the memory that a pod costs beyond its containers, and holds it against the node's own books
 ///
 /// Makes pods of one container that waits through the container runtime, in steps of several sizes in a drawn order,
-/// reads pods, helpers (shim, conmon, virtual machine) and MemAvailable, and removes everything again. The number is
+/// reads pods, helpers (shim, conmon, virtual machine) and `MemAvailable`, and removes everything again. The number is
 /// accepted where the node's slope and the attributed sum lie within 15 % of each other, with an interval narrow enough
 /// to say so. Exit codes: 0 accepted, 3 inconclusive or stopped early, 4 unexplained.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// The runtime's handler (`handler` of a RuntimeClass); by default the runtime's own default
+    /// The runtime's handler (`handler` of a `RuntimeClass`); by default the runtime's own default
     #[arg(long, value_name = "HANDLER", default_value = "")]
     runtime_handler: String,
     /// The most pods at a time
@@ -73,7 +73,7 @@ pub(super) struct Options {
     /// Only say what would be made
     #[arg(long)]
     plan: bool,
-    /// What to print: a table, JSON with every sample, or a RuntimeClass
+    /// What to print: a table, JSON with every sample, or a `RuntimeClass`
     #[arg(long, value_name = "FORM", default_value = "table")]
     output: Form,
     #[command(flatten)]

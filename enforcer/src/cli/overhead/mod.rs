@@ -13,7 +13,7 @@ use crate::{
 use clap::Subcommand;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// Measures what a pod costs beyond its containers, for overhead.podFixed of a RuntimeClass
+/// Measures what a pod costs beyond its containers, for `overhead.podFixed` of a `RuntimeClass`
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     #[command(subcommand)]

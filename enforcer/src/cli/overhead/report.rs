@@ -57,7 +57,7 @@ pub(super) fn table(run: &Run) -> String {
     match &run.result {
         Some(result) => text.push_str(&outcome(run, result)),
         None => {
-            text.push_str("inconclusive: there are too few readings for any interval; run it to its end\n")
+            text.push_str("inconclusive: there are too few readings for any interval; run it to its end\n");
         }
     }
     text
