@@ -141,8 +141,6 @@ mod tests {
             (449.2, 448.9),
             (0.2, 0.5),
         ];
-        let rows: Vec<_> = NORRIS.iter().map(|(y, _)| vec![1.0, *y]).collect();
-        let _ = rows;
         let rows: Vec<_> = NORRIS.iter().map(|(_, x)| vec![1.0, *x]).collect();
         let values: Vec<_> = NORRIS.iter().map(|(y, _)| *y).collect();
         let fit = least_squares(&rows, &values).expect("enough");
@@ -167,7 +165,7 @@ mod tests {
             xs in proptest::collection::btree_set(0..100_u32, 5..12),
         ) {
             let rows: Vec<_> =
-                xs.iter().enumerate().map(|(n, x)| vec![1.0, f64::from(*x), (n * n) as f64]).collect();
+                xs.iter().zip(0_u32..).map(|(x, n)| vec![1.0, f64::from(*x), f64::from(n * n)]).collect();
             let values: Vec<_> = rows.iter().map(|row| a + b * row[1] + c * row[2]).collect();
             if let Some(fit) = least_squares(&rows, &values) {
                 prop_assert!((fit.coefficients[1] - b).abs() < 1.0, "{fit:?}");
