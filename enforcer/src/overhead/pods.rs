@@ -27,6 +27,7 @@ pub const LABEL: &str = "enforcer.dev/overhead";
 pub const NAMESPACE: &str = "enforcer-overhead";
 /// Tries to remove all that is left: what is being made while the first is under way is there at the next.
 const TRIES_MAX: usize = 5;
+const DRIVERS: [Driver; 2] = [Driver::Systemd, Driver::Cgroupfs];
 /// What systemd may take to remove a slice, and between two looks at it.
 const GONE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
@@ -227,13 +228,13 @@ pub async fn clean(client: &Client, mount: &Arc<Mount>, run: Option<&str>) -> Re
             cleaned.pods += 1;
         }
     }
-    for uid in &uids {
-        for driver in [Driver::Systemd, Driver::Cgroupfs] {
-            drop_cgroup(mount, &driver.pod(uid).1);
-        }
+    let of_pods = uids.iter().flat_map(|uid| DRIVERS.map(|driver| driver.pod(uid).1));
+    let of_pods: Vec<PathBuf> = of_pods.collect();
+    for path in &of_pods {
+        drop_cgroup(mount, path);
     }
-    gone(mount, &uids).await;
-    drop_empty_parents(mount);
+    gone(mount, &of_pods).await;
+    drop_empty_parents(mount).await;
     for image in client.list_images().await? {
         for tag in image.repo_tags {
             let Some(of) = of_ours(&tag) else { continue };
@@ -264,23 +265,25 @@ fn drop_cgroup(mount: &Arc<Mount>, path: &std::path::Path) {
 }
 
 /// Waits, within bounds, until systemd has removed them: no event tells.
-async fn gone(mount: &Arc<Mount>, uids: &[String]) {
+async fn gone(mount: &Arc<Mount>, paths: &[PathBuf]) {
     let begun = tokio::time::Instant::now();
-    let is_there = |uid: &String| Cgroup::open_in(mount, &Driver::Systemd.pod(uid).1).is_ok();
-    while begun.elapsed() < GONE && uids.iter().any(is_there) {
+    let is_there = |path: &PathBuf| Cgroup::open_in(mount, path).is_ok();
+    while begun.elapsed() < GONE && paths.iter().any(is_there) {
         tokio::time::sleep(LOOK).await;
     }
 }
 
-/// Removes the cgroups above pods where nothing is in them any more: a kubelet makes its own anew.
-fn drop_empty_parents(mount: &Arc<Mount>) {
+/// Removes the cgroups above pods where nothing is in them any more, the inner ones first: a kubelet makes its own anew.
+async fn drop_empty_parents(mount: &Arc<Mount>) {
     for path in
         ["kubepods.slice/kubepods-besteffort.slice", "kubepods.slice", "kubepods/besteffort", "kubepods"]
     {
-        let Ok(cgroup) = Cgroup::open_in(mount, std::path::Path::new(path)) else { continue };
+        let path = PathBuf::from(path);
+        let Ok(cgroup) = Cgroup::open_in(mount, &path) else { continue };
         let below = cgroup.read("cgroup.stat", crate::cgroup::parse::cgroup_stat_descendants);
         if below.is_ok_and(|below| below == 0) {
-            drop_cgroup(mount, std::path::Path::new(path));
+            drop_cgroup(mount, &path);
+            gone(mount, &[path]).await;
         }
     }
 }

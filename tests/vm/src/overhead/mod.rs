@@ -4,7 +4,8 @@ mod ends;
 mod figures;
 
 use crate::cri::rig::Containerd;
-use crate::debian::output;
+use enforcer::overhead::helpers::Process;
+use enforcer::overhead::sample::Proc;
 use enforcer_vm_tests::case::{Case, Tier, nothing};
 use enforcer_vm_tests::scratch::MOUNT;
 use serde_json::Value;
@@ -83,6 +84,8 @@ async fn nothing_is_left(containerd: &Containerd) {
     assert!(!tags.iter().any(|tag| tag.contains("enforcer-overhead")), "{tags:?}");
     let slices = Path::new(MOUNT).join("kubepods.slice");
     assert!(!slices.exists(), "{} is still there", slices.display());
-    let shims = output("/bin/busybox", ["pgrep", "-f", "containerd-shim"]).stdout;
-    assert!(shims.is_empty(), "shims: {}", String::from_utf8_lossy(&shims));
+    let table = Proc::default().table().expect("is read");
+    let is_shim = |process: &&Process| process.argv.iter().any(|arg| arg == "k8s.io");
+    let shims: Vec<_> = table.iter().filter(is_shim).collect();
+    assert!(shims.is_empty(), "{shims:?}");
 }
