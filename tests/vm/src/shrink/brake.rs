@@ -73,9 +73,14 @@ fn breaker() {
 /// Lets `workload` grow in small steps until the limits are back as found.
 pub(super) fn grow_until_taken_back(rig: &Rig, workload: &mut Workload) {
     let as_found = (MAX.to_string(), HIGH.to_string());
-    for _ in 0..96 {
+    for step in 0..96 {
         workload.tell("grow 256Ki");
-        assert!(workload.line().starts_with("ok"), "killed while the brake was on");
+        let said = workload.line();
+        assert!(
+            said.starts_with("ok"),
+            "killed in step {step} while the brake was on: {said:?}, {:?}",
+            rig.limits()
+        );
         if rig.limits() == as_found {
             return;
         }
