@@ -558,30 +558,38 @@ fn unread() {
     let _workload = Workload::run(&cgroup, "anon --size 8Mi");
     let folder = tempfile::tempdir_in("/run").expect("a folder");
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let (_reader, full) = full_pipe();
-        let mut command = shrinking(&cgroup, folder.path());
-        let mut child = command.stdout(full).stderr(Stdio::null()).spawn().expect("enforcer starts");
-        let began = Instant::now();
-        // Until then a signal would stop the shrink.
-        while cgroup.limit("memory.max") == (64 * MIB).to_string() || cgroup.limit("memory.high") != "max" {
-            assert!(began.elapsed() < Duration::from_mins(2), "nothing is settled");
-            std::thread::yield_now();
-        }
-        let status = loop {
-            if let Some(status) = child.try_wait().expect("is ours") {
-                break status;
-            }
-            if began.elapsed() > Duration::from_mins(3) {
-                drop(child.kill());
-            }
-            kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it runs");
-            std::thread::sleep(Duration::from_millis(20));
-        };
-        assert_eq!(status.signal(), Some(signal as i32), "{status:?}");
-        // On a slow machine it may have been taken back.
-        let is_back = cgroup.limit("memory.max") == (64 * MIB).to_string();
-        unharmed(&cgroup, if is_back { 64 * MIB } else { 32 * MIB });
+        // On a slow machine it may be taken back; then another is begun.
+        let mut limits = (0..3).map(|_| ended_unread(&cgroup, folder.path(), signal));
+        assert!(limits.any(|limit| limit == 32 * MIB), "none was committed");
     }
+}
+
+/// A shrink that has settled and is then ended; the limit that it leaves.
+fn ended_unread(cgroup: &Scratch, state_dir: &Path, signal: Signal) -> u64 {
+    let (_reader, full) = full_pipe();
+    let mut command = shrinking(cgroup, state_dir);
+    let mut child = command.stdout(full).stderr(Stdio::null()).spawn().expect("enforcer starts");
+    let began = Instant::now();
+    // Until then a signal would stop the shrink.
+    while cgroup.limit("memory.max") == (64 * MIB).to_string() || cgroup.limit("memory.high") != "max" {
+        assert!(began.elapsed() < Duration::from_mins(2), "nothing is settled");
+        std::thread::yield_now();
+    }
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("is ours") {
+            break status;
+        }
+        if began.elapsed() > Duration::from_mins(3) {
+            drop(child.kill());
+        }
+        kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it runs");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.signal(), Some(signal as i32), "{status:?}");
+    let is_back = cgroup.limit("memory.max") == (64 * MIB).to_string();
+    let limit = if is_back { 64 * MIB } else { 32 * MIB };
+    unharmed(cgroup, limit);
+    limit
 }
 
 /// A small file size and a small stack.
