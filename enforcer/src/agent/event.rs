@@ -65,7 +65,8 @@ impl Agent {
         let due_ns = self.sentinel.due_ns();
         let Self {
             probe,
-            loading: (kernel_loading, guard_loading),
+            kernel_loading,
+            guard_loading,
             feed,
             runtime,
             reader,

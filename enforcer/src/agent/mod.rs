@@ -4,7 +4,9 @@
 //! the kernel has a thread of its own: [`reader`], [`recorder`], every change of a limit.
 
 mod book;
+mod ending;
 mod event;
+mod guarding;
 mod guards;
 mod handle;
 mod kernel;
@@ -83,8 +85,10 @@ pub struct Agent {
     _single: Single,
     policy: Policy,
     probe: Option<Probe>,
-    /// The kernel programs and the guard's, on their way.
-    loading: (Loading<Probe>, Loading<Guards>),
+    /// The kernel programs, on their way.
+    kernel_loading: Loading<Probe>,
+    /// Those of the guard.
+    guard_loading: Loading<Guards>,
     feed: Feed,
     bus: Bus,
     runtime: Runtime,

@@ -1,20 +1,14 @@
 //! The parts that may be missing: begun at the start, and again where they failed.
 
 use super::{
-    Agent,
-    guards::{Guards, Rule},
-    memory,
+    Agent, memory,
     recorder::{Recorder, Told},
     state::Opened,
 };
 use crate::{
     admin::model::{HappeningKind, PartState},
     chain::chain,
-    guard::{
-        GuardMode,
-        log::{Log, News},
-        unseen,
-    },
+    guard::GuardMode,
     health::PartName,
     oom::{Follower, Labeller, NEEDS},
     probe::{LimitKind, Need, Probe, ProbeOptions},
@@ -26,7 +20,7 @@ use std::sync::Arc;
 /// Beats from a failure to the next try.
 const TRY_AGAIN: u64 = 30;
 /// What is waited for at the start.
-const LOADING: &str = "the kernel programs are being loaded";
+pub(super) const LOADING: &str = "the kernel programs are being loaded";
 
 impl Agent {
     /// How a part is from now on. Whether that is news.
@@ -73,7 +67,8 @@ impl Agent {
 
     /// Whether the kernel programs are being loaded and have not failed before.
     fn is_first_load(&self) -> bool {
-        self.loading.0.is_busy() && self.health.states().get(&PartName::Kernel) == Some(&PartState::Starting)
+        self.kernel_loading.is_busy()
+            && self.health.states().get(&PartName::Kernel) == Some(&PartState::Starting)
     }
 
     /// Begins to load the kernel programs, and all that needs none.
@@ -127,7 +122,7 @@ impl Agent {
         let writes = LimitKind::ALL.iter().map(|file| Need::LimitWrite(*file));
         let needs = NEEDS.into_iter().chain(WATCHES).chain(writes);
         let options = ProbeOptions { keep_past: self.config.oom.record, ..ProbeOptions::only(needs) };
-        self.loading.0.begin(move || {
+        self.kernel_loading.begin(move || {
             let loaded = Probe::load(&options).map_err(|error| chain(&error));
             memory::give_back();
             loaded
@@ -225,112 +220,6 @@ impl Agent {
     fn recorder_failed(&mut self, why: &str) {
         if self.part(PartName::Recorder, PartState::Failed, why) {
             self.happened("", HappeningKind::Agent, &format!("OOM kills are not recorded: {why}"));
-        }
-    }
-
-    /// The guard stands where it is asked for by a pod's policy, or may be. It is loaded after the other kernel programs:
-    /// each takes its memory while it is.
-    pub(super) fn begin_guard(&mut self) {
-        let guard = &self.config.guard;
-        if guard.mode == GuardMode::Off || self.loading.0.is_busy() || self.loading.1.is_busy() {
-            return;
-        }
-        if self.health.states().get(&PartName::Guard) == Some(&PartState::Off) {
-            self.part(PartName::Guard, PartState::Starting, LOADING);
-        }
-        let (store, bounds) = (guard.store.clone(), Bounds::within(guard.store_max.get()));
-        let (mount, rule) = (Arc::clone(&self.mount), self.guard_rule());
-        self.loading.1.begin(move || {
-            let log = Log::opening(&store, bounds).map_err(|error| chain(&error))?;
-            let loaded = Guards::load(mount, log, rule).map_err(|error| chain(&error));
-            memory::give_back();
-            loaded
-        });
-    }
-
-    /// The guard is there, or can't be.
-    pub(super) fn guard_loaded(&mut self, loaded: Result<Box<Guards>, String>) {
-        match loaded {
-            Ok(guards) => {
-                self.guards = Some(*guards);
-                if self.config.guard.mode == GuardMode::Off {
-                    self.end_guard();
-                    return;
-                }
-                self.part(PartName::Guard, PartState::Ready, "");
-                self.cover();
-            }
-            Err(why) if self.config.guard.mode == GuardMode::Off => {
-                self.part(PartName::Guard, PartState::Off, &why);
-            }
-            Err(why) => self.guard_failed(&why),
-        }
-    }
-
-    /// How pods are guarded: no margin is smaller than what the CPUs can charge unseen. A pause lifts every brake, and a
-    /// refusal is a brake on others: then it only tells.
-    fn guard_rule(&self) -> Rule {
-        let guard = &self.config.guard;
-        let mode = match guard.mode {
-            GuardMode::Enforce if self.paused => GuardMode::Audit,
-            mode @ (GuardMode::Off | GuardMode::Audit | GuardMode::Enforce) => mode,
-        };
-        Rule { mode, margin: guard.margin.max(unseen(&self.policy)) }
-    }
-
-    /// It is not wanted any more.
-    pub(super) fn end_guard(&mut self) {
-        if let Some(guards) = self.guards.take() {
-            guards.end("the configuration has it off");
-        }
-        self.part(PartName::Guard, PartState::Off, "");
-    }
-
-    /// It stands no longer, and is tried again.
-    pub(super) fn guard_failed(&mut self, why: &str) {
-        if let Some(guards) = self.guards.take() {
-            guards.end(why);
-        }
-        if self.part(PartName::Guard, PartState::Failed, why) {
-            self.happened("", HappeningKind::Guard, &format!("no guard stands: {why}"));
-        }
-    }
-
-    pub(super) fn guard_beat(&mut self) {
-        let Some(guards) = &mut self.guards else { return };
-        match guards.beat() {
-            Ok(news) => {
-                for news in news {
-                    let text = match news {
-                        News::Failing(why) => {
-                            self.part(
-                                PartName::Guard,
-                                PartState::Degraded,
-                                &format!("its verdicts are not kept: {why}"),
-                            );
-                            format!("verdicts are not kept: {why}")
-                        }
-                        News::Keeping => {
-                            self.part(PartName::Guard, PartState::Ready, "");
-                            "verdicts are kept again".into()
-                        }
-                        News::Lost(lost) => {
-                            format!("{} verdicts were lost, {} not kept", lost.dropped, lost.unstored)
-                        }
-                    };
-                    self.happened("", HappeningKind::Guard, &text);
-                }
-            }
-            Err(error) => self.guard_failed(&chain(&error)),
-        }
-    }
-
-    /// Guards the pods whose policy asks for it.
-    pub(super) fn cover(&mut self) {
-        let rule = self.guard_rule();
-        let Some(guards) = &mut self.guards else { return };
-        if let Err(error) = guards.cover(&self.steward.guarded(&self.book), rule) {
-            self.guard_failed(&chain(&error));
         }
     }
 }
