@@ -1,6 +1,6 @@
 //! Whose reading comes when. No I/O, no clock.
 
-use crate::inventory::Home;
+use crate::{inventory::Home, phase::phase};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
@@ -74,7 +74,7 @@ impl Schedule {
             let Some(followed) = self.followed.get_mut(&id) else { continue };
             // After its first reading a pod gets a phase of its own, so that those of one start do not stay together.
             let was_read = std::mem::replace(&mut followed.was_read, true);
-            let span = if was_read { self.interval } else { phase(&followed.home, self.interval) };
+            let span = if was_read { self.interval } else { phase_of(&followed.home, self.interval) };
             followed.due = at_bunch(self.began, self.interval, now, span);
             taken.push((id.clone(), followed.home.clone()));
             self.due.insert((followed.due, id));
@@ -92,11 +92,10 @@ fn at_bunch(began: Instant, interval: Duration, now: Instant, span: Duration) ->
     began + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// A part of the interval, the same for all containers of a pod.
-fn phase(home: &Home, interval: Duration) -> Duration {
+/// Containers of a pod stay together.
+fn phase_of(home: &Home, interval: Duration) -> Duration {
     let pod = home.scope.path.parent().unwrap_or(&home.scope.path);
-    let hash = crc32fast::hash(pod.as_os_str().as_encoded_bytes());
-    interval * (u32::from(hash.to_le_bytes()[0]) + 1) / 256
+    phase(pod.as_os_str().as_encoded_bytes(), interval)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::systemd::{self, Lasting};
 
 /// Makes systemd hold what is in force, which lowers nothing. `None` where the cgroup is no unit of systemd's.
 pub fn keep(cgroup: &Cgroup, file: LimitKind) -> Result<Option<LimitValue>, MendError> {
-    let Some(unit) = systemd::unit_of(cgroup.path()).filter(|_| systemd::runs()) else { return Ok(None) };
+    let Some(unit) = systemd::unit_here(cgroup.path()) else { return Ok(None) };
     let now = read(cgroup, file)?;
     let properties = systemd::properties(file, now);
     let lasting = if systemd::outlasts(unit, &properties) { Lasting::Ever } else { Lasting::Boot };

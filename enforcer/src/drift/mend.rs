@@ -50,7 +50,7 @@ pub fn mend(cgroup: &Cgroup, file: LimitKind, expected: &Expected) -> Result<(Wa
     if lowers(file, now, wanted) {
         return Err(MendError::Lowers);
     }
-    let unit = systemd::unit_of(cgroup.path()).filter(|_| systemd::runs());
+    let unit = systemd::unit_here(cgroup.path());
     let is_unit = match unit {
         Some(unit) => systemd::set(unit, &systemd::properties(file, wanted), Lasting::Boot)?,
         None => false,

@@ -1,5 +1,6 @@
 //! Which containers the runtime was asked about lately. No I/O.
 
+use crate::phase::phase;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -33,7 +34,7 @@ impl Asked {
         let span = match self.next.get(id) {
             Some(_) => self.every,
             // After the first time each has a phase of its own, so that those of one start do not stay together.
-            None => self.every / 256 * (u32::from(crc32fast::hash(id.as_bytes()).to_le_bytes()[0]) + 1),
+            None => phase(id.as_bytes(), self.every),
         };
         self.next.insert(id.into(), now + span);
     }

@@ -26,4 +26,4 @@ pub use locate::{Locator, Wanted};
 pub use model::{Container, ContainerState, Home, Limits, Located, NoHome, Pod, PodState};
 pub use survey::{CALLS_MAX, Survey};
 pub use target::{PREFIX as TARGET_PREFIX, Resolved, Target, TargetError};
-pub use watch::{Shared, Tempo, Update, Watch, concerns, id_in, watch};
+pub use watch::{Shared, Tempo, Update, Watch, id_in, watch};

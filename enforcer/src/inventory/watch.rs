@@ -103,11 +103,6 @@ pub fn id_in(name: &str) -> Option<String> {
     place.container.filter(|_| place.role == Role::Container && !name.contains('/'))
 }
 
-/// Whether the birth or death of a cgroup of this name is worth a hint: a container's can be.
-pub fn concerns(name: &str) -> bool {
-    id_in(name).is_some()
-}
-
 /// Starts to watch the runtime at a socket. Must be called in a tokio runtime.
 pub fn watch(socket: PathBuf, locator: Locator, tempo: Tempo) -> Watch {
     let (sender, updates) = mpsc::channel(UPDATES_MAX);

@@ -38,10 +38,10 @@ pub(super) async fn look(
         name: version.runtime_name,
         version: version.runtime_version,
         oci: oci(found.program.as_deref(), &home),
-        systemd: systemd::runs() && systemd::unit_of(&home.scope.path).is_some(),
+        systemd: systemd::unit_here(&home.scope.path).is_some(),
     };
     let pod = pod.cgroup.as_ref().map(|cgroup| level(locator.mount(), cgroup)).transpose()?;
-    let unit = if engine.systemd { unit(&home.scope.path).await } else { Vec::new() };
+    let unit = unit(&home.scope.path).await;
     Ok(Look {
         engine,
         spec: found.resources.ok_or(ResizeError::NoSpec)?,
@@ -54,7 +54,7 @@ pub(super) async fn look(
 
 /// What systemd has of the unit: what is not told is not foretold, and no reason to do nothing.
 async fn unit(scope: &Path) -> Vec<(LimitKind, LimitValue)> {
-    let Some(unit) = systemd::unit_of(scope).map(str::to_owned) else { return Vec::new() };
+    let Some(unit) = systemd::unit_here(scope).map(str::to_owned) else { return Vec::new() };
     let asked = tokio::task::spawn_blocking(move || systemd::get(&unit, LimitKind::ALL));
     asked.await.ok().and_then(Result::ok).unwrap_or_default()
 }
@@ -66,7 +66,7 @@ pub fn look_at(cgroup: &Cgroup) -> Result<Look, ResizeError> {
             name: String::new(),
             version: String::new(),
             oci: Oci::Other,
-            systemd: systemd::runs() && systemd::unit_of(cgroup.path()).is_some(),
+            systemd: systemd::unit_here(cgroup.path()).is_some(),
         },
         spec: LinuxContainerResources::default(),
         status: None,

@@ -49,7 +49,7 @@ pub enum Lasting {
 
 /// The unit of systemd's that a cgroup below the mount belongs to, by its path: all above it are slices. What a
 /// container or a user's own systemd made lies below a scope or service.
-pub fn unit_of(path: &Path) -> Option<&str> {
+fn unit_of(path: &Path) -> Option<&str> {
     let mut names = path.components().map(|component| match component {
         Component::Normal(name) => name.to_str(),
         Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
@@ -57,6 +57,11 @@ pub fn unit_of(path: &Path) -> Option<&str> {
     let unit = names.next_back()??;
     let is_unit = matches!(kind(unit), Some("slice" | "scope" | "service"));
     (is_unit && names.all(|name| name.and_then(kind) == Some("slice"))).then_some(unit)
+}
+
+/// The same where systemd runs and can be asked; nothing elsewhere, whatever a cgroup is named.
+pub fn unit_here(path: &Path) -> Option<&str> {
+    unit_of(path).filter(|_| runs())
 }
 
 /// What kind of unit has this name.
@@ -115,7 +120,7 @@ pub fn set(unit: &str, properties: &[(&str, Value)], lasting: Lasting) -> Result
 }
 
 /// Whether systemd runs here and can be asked.
-pub fn runs() -> bool {
+fn runs() -> bool {
     Path::new(SOCKET).exists()
 }
 

@@ -3,6 +3,7 @@
 
 pub mod agent_rig;
 pub mod case;
+pub mod dice;
 pub mod leftover;
 pub mod node;
 pub mod processes;

@@ -169,7 +169,7 @@ fn report(
 
 /// A limit that systemd does not know of ends when it next applies what it does.
 fn kept_by_systemd(cgroup: &Cgroup, certificate: &Certificate) -> Option<String> {
-    let unit = systemd::unit_of(cgroup.path()).filter(|_| systemd::runs())?;
+    let unit = systemd::unit_here(cgroup.path())?;
     let is_new = certificate.verdict == Verdict::Committed;
     is_new.then(|| {
         let (unit, bytes) = (shown(unit), certificate.target.get());

@@ -2,6 +2,7 @@
 
 use super::{MIB, block_on, memory};
 use enforcer_vm_tests::agent_rig::{Agent, LONG};
+use enforcer_vm_tests::dice::Dice;
 use enforcer_vm_tests::node::{Node, Program};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -33,18 +34,6 @@ impl Held {
         let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
         let rss_kib = rss.and_then(|kib| kib.trim().parse().ok()).expect("a number");
         Self { files: count("fd"), threads: count("task"), rss_kib }
-    }
-}
-
-/// xorshift64: the same numbers each time.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).expect("below a usize")
     }
 }
 
@@ -124,7 +113,7 @@ async fn nothing_is_left(agent: &Agent, at_first: Held) {
 
 pub(super) fn churn() {
     block_on(async {
-        let mut dice = Dice(0x00e0_f0ce_0250);
+        let mut dice = Dice::new(0x00e0_f0ce_0250);
         let mut crowd = Crowd { node: Node::start(), pods: Vec::new(), born: 0 };
         let socket = format!("cri.socket={}", crowd.node.socket().display());
         let agent = Agent::ready(&[&socket]);

@@ -6,7 +6,7 @@ pub(crate) mod rig;
 use crate::debian::{output, read, write};
 use enforcer::cgroup::Mount;
 use enforcer::cri::message::LinuxContainerResources;
-use enforcer::inventory::{Container, Inventory, Locator, Tempo, Update, Watch, concerns, watch};
+use enforcer::inventory::{Container, Inventory, Locator, Tempo, Update, Watch, id_in, watch};
 use enforcer::probe::{Event, Need, Probe, ProbeOptions};
 use enforcer_vm_tests::case::{Case, Tier, nothing};
 use enforcer_vm_tests::scratch::MOUNT;
@@ -226,7 +226,7 @@ fn hints() {
         probe
             .drain(|event| {
                 if let Event::CgroupLife(life) = event
-                    && concerns(&String::from_utf8_lossy(life.name.as_bytes()))
+                    && id_in(&String::from_utf8_lossy(life.name.as_bytes())).is_some()
                 {
                     births += 1;
                     hints.hint();

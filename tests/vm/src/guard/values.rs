@@ -6,6 +6,7 @@ use enforcer::node::Release;
 use enforcer::probe::LimitKind;
 use enforcer_abi::{Asked, Grammar, PAGES_MAX, limit_value};
 use enforcer_gate::{Bytes, Limit, Pages};
+use enforcer_vm_tests::dice::Dice;
 use enforcer_vm_tests::scratch::Scratch;
 use std::sync::LazyLock;
 
@@ -62,26 +63,15 @@ const ODD: &[&[u8]] = &[
     b"1Ki",
 ];
 
-/// A small generator of the same numbers each time (xorshift64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).unwrap_or(0)
+/// A string near the edges of the grammar.
+fn string(dice: &mut Dice) -> Vec<u8> {
+    const STARTS: &[&str] = &["", "", "0x", "0X", "0", "max", "m", " ", "\n", "1"];
+    const NEAR: &[u8] = b"0123456789abcdefxXkKmMgGtTpPeE \t\n\x0b\x0c\r\0-+.maxM\xa0\x85i0123456789";
+    let mut string = STARTS[dice.below(STARTS.len())].as_bytes().to_vec();
+    for _ in 0..dice.below(7) {
+        string.push(NEAR[dice.below(NEAR.len())]);
     }
-
-    fn string(&mut self) -> Vec<u8> {
-        const STARTS: &[&str] = &["", "", "0x", "0X", "0", "max", "m", " ", "\n", "1"];
-        const NEAR: &[u8] = b"0123456789abcdefxXkKmMgGtTpPeE \t\n\x0b\x0c\r\0-+.maxM\xa0\x85i0123456789";
-        let mut string = STARTS[self.below(STARTS.len())].as_bytes().to_vec();
-        for _ in 0..self.below(7) {
-            string.push(NEAR[self.below(NEAR.len())]);
-        }
-        string
-    }
+    string
 }
 
 /// What the file holds, in pages.
@@ -107,8 +97,8 @@ fn write_and_compare(cgroup: &Scratch, file: &str, before: &str, string: &[u8]) 
 }
 
 fn strings() -> impl Iterator<Item = Vec<u8>> {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let more = std::iter::repeat_with(move || random.string()).filter(|string| !string.is_empty());
+    let mut dice = Dice::new(0x9e37_79b9_7f4a_7c15);
+    let more = std::iter::repeat_with(move || string(&mut dice)).filter(|string| !string.is_empty());
     ODD.iter().map(|text| text.to_vec()).chain(more.take(STRINGS))
 }
 
