@@ -85,12 +85,13 @@ fn processes() -> Vec<u32> {
     pids().filter(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|path| path == program)).collect()
 }
 
-/// The commands of a section of docs/operations.md.
-fn commands(section: &str) -> Vec<&'static str> {
-    let (_, rest) = DOCUMENTATION.split_once(&format!("\n## {section}\n")).expect("the section");
+/// What docs/operations.md says about the removal of the service, and of all else.
+pub(super) fn commands() -> [Vec<&'static str>; 2] {
+    let (_, rest) = DOCUMENTATION.split_once("\n## Uninstall\n").expect("the section");
     let section = rest.split("\n## ").next().expect("its text");
     let blocks = section.split("```sh\n").skip(1).map(|block| block.split("```").next().expect("its end"));
-    blocks.flat_map(str::lines).collect()
+    let blocks: Vec<Vec<_>> = blocks.map(|block| block.lines().collect()).collect();
+    blocks.try_into().expect("two blocks")
 }
 
 /// In the middle of a shrink, with the guard up: by SIGTERM all goes but what is documented, and that goes by the documented
@@ -148,7 +149,8 @@ pub(super) fn nothing_is_left() {
         for folder in [KEPT, SOCKETS] {
             assert!(Path::new(folder).exists(), "{folder}");
         }
-        for command in commands("Uninstall") {
+        let [_, rest] = commands();
+        for command in rest {
             run("sh", ["-c", command]);
         }
         for folder in [KEPT, SOCKETS, "/etc/enforcer"] {

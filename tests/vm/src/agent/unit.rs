@@ -1,6 +1,7 @@
 //! The agent as the service that `deploy/systemd/enforcer.service` makes of it.
 
 use super::acts::{LABEL, limit, wasteful};
+use super::uninstall::commands;
 use super::{MIB, block_on, cgroup_of};
 use crate::cri::rig::{Containerd, LONG};
 use crate::debian::{kills, output, read, run};
@@ -175,6 +176,15 @@ pub(super) fn service() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         assert_eq!(["ExecMainStatus", "NRestarts"].map(property), ["64", "0"]);
+
+        // By the documented commands it goes, with all that it had.
+        for command in commands().concat() {
+            run("sh", ["-c", command]);
+        }
+        for path in [FILE, PROGRAM, "/etc/enforcer", "/var/lib/enforcer", "/run/enforcer"] {
+            assert!(!Path::new(path).exists(), "{path}");
+        }
+        assert_eq!(property("LoadState"), "not-found");
         drop(unit);
         containerd.end().await;
     });
