@@ -5,11 +5,11 @@ use crate::kernels::{self, KERNELS, Kernel, Tier, Unpacked};
 use crate::lanes::{self, Out};
 use crate::vm::EmulatorDied;
 use crate::{build, debian, long, setup};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::io::{BufRead, BufReader};
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -28,6 +28,9 @@ pub(crate) struct Options {
     /// Only what needs a VM.
     #[arg(long)]
     guest_only: bool,
+    /// Only what needs a Debian, with the programs in this folder before the guest's own: another version of containerd, say.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["kernel", "host_only"])]
+    programs: Option<PathBuf>,
 }
 
 /// What the VM tier runs; the benchmarks have a short form among the tests.
@@ -35,6 +38,9 @@ const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::VM_TESTS, 
 
 /// The tier of what needs systemd or a container runtime: in a guest of its own, which runs nothing else.
 const DEBIAN: &str = "debian";
+
+/// Where a guest has the programs of `--programs`, and looks first.
+const FIRST: &str = "/usr/local/bin";
 
 /// Two guests of 2 GiB, and room for this machine's own work.
 const LANES_MIB: u64 = 6 << 10;
@@ -79,7 +85,7 @@ impl Counts {
 pub(crate) fn run(options: &Options) -> Result<i32> {
     let mut total = Counts::default();
     let mut summary = Vec::new();
-    if options.kernel.is_none() && !options.guest_only {
+    if options.kernel.is_none() && !options.guest_only && options.programs.is_none() {
         println!("== host");
         setup::build()?;
         build::kernel_programs()?;
@@ -163,6 +169,7 @@ struct GuestTier {
     kernel: Unpacked,
     name: &'static str,
     debian: Option<PathBuf>,
+    files: Vec<(PathBuf, String)>,
 }
 
 impl GuestTier {
@@ -174,16 +181,35 @@ impl GuestTier {
 /// What is to be booted, the longest first, with all that it takes on this machine's disk.
 fn tiers(options: &Options) -> Result<Vec<GuestTier>> {
     let mut tiers = Vec::new();
+    if let Some(folder) = &options.programs {
+        let (kernel, debian) = (kernels::find(kernels::DEFAULT)?.unpacked()?, Some(debian::image()?));
+        tiers.push(GuestTier { kernel, name: DEBIAN, debian, files: programs(folder)? });
+        return Ok(tiers);
+    }
     for kernel in chosen(options.kernel.as_deref())? {
         let full = kernel.tier == Tier::Full || options.kernel.is_some();
         let name = if full { "full" } else { "smoke" };
-        tiers.push(GuestTier { kernel: kernel.unpacked()?, name, debian: None });
+        tiers.push(GuestTier { kernel: kernel.unpacked()?, name, debian: None, files: Vec::new() });
         if kernel.name == kernels::DEFAULT {
             let debian = Some(debian::image()?);
-            tiers.push(GuestTier { kernel: kernel.unpacked()?, name: DEBIAN, debian });
+            tiers.push(GuestTier { kernel: kernel.unpacked()?, name: DEBIAN, debian, files: Vec::new() });
         }
     }
     Ok(tiers)
+}
+
+/// The files of a folder, where the guest looks first.
+fn programs(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_file() {
+            let name = path.file_name().unwrap_or_default().display();
+            files.push((path.clone(), format!("{FIRST}/{name}")));
+        }
+    }
+    ensure!(!files.is_empty(), "{} has no programs", folder.display());
+    Ok(files)
 }
 
 /// How many guests run side by side: one waits more than it computes, but each needs its memory.
@@ -214,11 +240,13 @@ fn guest(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Co
 fn runner(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Result<Counts> {
     let mut boot = Boot::new(&["/bin/busybox", "env"]);
     boot.job.push(format!("ENFORCER_TIER={}", tier.name));
+    boot.job.push(format!("PATH={FIRST}:/bin:/sbin"));
     boot.job.push(format!("/bin/{}", build::VM_TESTS));
     boot.job.push("--color=never".into());
     boot.job.extend(filter.map(str::to_owned));
     boot.time_out = Duration::from_hours(1);
     boot.debian.clone_from(&tier.debian);
+    boot.files.extend(tier.files.iter().cloned());
     let mut counts = None;
     let ended = kit.boot(&tier.kernel, boot, |line| {
         out.line(line);

@@ -4,7 +4,8 @@ use crate::leftover::Scene;
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What a case may take under emulation.
 const CASE_MAX: Duration = Duration::from_mins(10);
@@ -91,7 +92,12 @@ pub fn file(path: &str) -> Result<(), String> {
     if Path::new(path).exists() { Ok(()) } else { Err(format!("{path} does not exist")) }
 }
 
-/// Runs the cases one after another, prints a line for each skip, and ends the process.
+/// How many of the longest cases are named at the end.
+const LONGEST: usize = 12;
+/// What each case took.
+static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
+
+/// Runs the cases one after another, prints a line for each skip and what the longest took, and ends the process.
 ///
 /// A case fails as well where it leaves something behind, and the whole run ends where one does not end.
 pub fn run(cases: Vec<Case>, selection: Selection) -> ! {
@@ -120,6 +126,11 @@ pub fn run(cases: Vec<Case>, selection: Selection) -> ! {
         }
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
+    let mut took = std::mem::take(&mut *TOOK.lock().unwrap_or_else(PoisonError::into_inner));
+    took.sort_by(|one, other| other.cmp(one));
+    for (took, name) in took.iter().take(LONGEST) {
+        println!("{:6.1} s  {name}", took.as_secs_f64());
+    }
     println!("{} passed, {} failed, {skipped} skipped", conclusion.num_passed, conclusion.num_failed);
     conclusion.exit();
 }
@@ -142,9 +153,11 @@ fn watched(name: &'static str, run: fn()) -> Result<(), Failed> {
         }
     });
     let before = Scene::now();
+    let began = Instant::now();
     let result = std::panic::catch_unwind(run);
     let left = Scene::left_since(&before);
     drop(ended);
+    TOOK.lock().unwrap_or_else(PoisonError::into_inner).push((began.elapsed(), name));
     let mut faults = Vec::new();
     if let Err(panic) = result {
         let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -29,6 +29,8 @@ pub(crate) const STOPPING: [&str; 2] = ["stopping-runc", "stopping-crun"];
 /// While this is there updates are not stopped any more.
 const UPDATES_GO_ON: &str = "/run/enforcer-updates-go-on";
 const IMAGE: &str = "docker.io/local/busybox:1";
+/// The root of a containerd that has the image and nothing else.
+const SEED: &str = "/var/lib/enforcer-containerd-seed";
 /// Namespace of all pods.
 pub(crate) const NAMESPACE: &str = "testing";
 pub(crate) const MIB: i64 = 1 << 20;
@@ -53,6 +55,11 @@ fn stopping_script(handler: &str) -> String {
         "#!/bin/sh\ncase \" $* \" in *\" update \"*) [ -e {UPDATES_GO_ON} ] || kill -STOP $$ ;; esac\n\
          exec {program} \"$@\"\n"
     )
+}
+
+/// All of a folder, under another name.
+fn copy(from: &Path, to: &Path) {
+    run("cp", [Path::new("-a"), from, to]);
 }
 
 /// The program of a handler of [`STOPPING`], once it is stopped.
@@ -111,11 +118,25 @@ impl Containerd {
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("let it run");
         }
         updates_stop();
+        let seed = Path::new(SEED);
+        if seed.exists() {
+            copy(seed, &folder.path().join("root"));
+        }
         let child = launch(folder.path());
-        let containerd = Self { folder, child, pods: Vec::new() };
+        let mut containerd = Self { folder, child, pods: Vec::new() };
         containerd.ready().await;
-        containerd.import();
+        if !seed.exists() {
+            containerd.import();
+            containerd.seed().await;
+        }
         containerd
+    }
+
+    /// Keeps what it has on disk for those that are started later in this guest: to import takes longer than to copy.
+    async fn seed(&mut self) {
+        self.kill();
+        copy(&self.folder.path().join("root"), Path::new(SEED));
+        self.restart().await;
     }
 
     /// Until it answers: it says that it is ready before its CRI plugin is.
