@@ -284,7 +284,11 @@ impl Recovered {
             RecoveredRun::Running => format!("still in progress by pid {}", self.pid),
             RecoveredRun::OtherBoot => "from before the last boot: closed".into(),
             RecoveredRun::Gone => "the cgroup is gone: closed".into(),
-            RecoveredRun::Unreadable { why, moved_to } => format!("{why}: moved to {}", shown(moved_to)),
+            RecoveredRun::Unreadable { why, moved_to } => format!(
+                "{why}: moved to {}; whatever it had lowered stays so: look at memory.high and memory.max of what was \
+                 shrunk",
+                shown(moved_to)
+            ),
             RecoveredRun::OtherVersion { why } => format!(
                 "{why}: settle it with enforcer recover of that version; after a reboot the file can be removed"
             ),

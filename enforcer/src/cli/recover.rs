@@ -68,7 +68,13 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         runs.iter().map(|run| run.describe() + "\n").collect()
     };
     super::print(&text)?;
-    Ok(if runs.iter().any(Recovered::is_open) { Exit::Failed } else { Exit::Done })
+    Ok(exit(&runs))
+}
+
+/// What a journal that can't be read had lowered stays lowered: that is no success.
+fn exit(runs: &[Recovered]) -> Exit {
+    let is_left = |run: &Recovered| run.is_open() || matches!(run.result, RecoveredRun::Unreadable { .. });
+    if runs.iter().any(is_left) { Exit::Failed } else { Exit::Done }
 }
 
 fn fields(run: &Recovered) -> Run {
@@ -101,4 +107,36 @@ fn file(file: &RecoveredFile) -> Of {
         RecoveredValue::Failed { errno } => ("failed", None, errno),
     };
     Of { file: file.file.name(), found: file.found, ours: file.ours, result, superseded_by, errno }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enforcer_gate::CgroupId;
+
+    #[test]
+    fn what_was_lowered_by_nobody_knows_whom_is_no_success() {
+        let run = |result| Recovered {
+            journal: "/s/1.journal".into(),
+            cgroup: "a".into(),
+            id: CgroupId::ZERO,
+            pid: 1,
+            result,
+        };
+        let unreadable = || RecoveredRun::Unreadable {
+            why: "the header is damaged".into(),
+            moved_to: "/s/1.unreadable".into(),
+        };
+        for (result, code) in [
+            (RecoveredRun::Gone, Exit::Done),
+            (RecoveredRun::Running, Exit::Done),
+            (RecoveredRun::Failed("no".into()), Exit::Failed),
+            (unreadable(), Exit::Failed),
+        ] {
+            let runs = [run(RecoveredRun::OtherBoot), run(result)];
+            assert_eq!(exit(&runs), code, "{runs:?}");
+        }
+        let said = run(unreadable()).describe();
+        assert!(said.contains("memory.high") && said.contains("memory.max"), "{said}");
+    }
 }

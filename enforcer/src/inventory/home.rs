@@ -32,9 +32,19 @@ pub fn scope(own: &Path, id: &str, sandbox: &str, word: Option<&Path>) -> Result
         Some(container) if container == sandbox => Err(NoHome::Sandbox),
         Some(_) => Err(NoHome::Elsewhere(own.into())),
         None => match word {
-            Some(word) if own.starts_with(word) => Ok(word.to_owned()),
+            Some(word) if own.starts_with(word) && !holds_others(word) => Ok(word.to_owned()),
             Some(_) | None => Err(NoHome::Elsewhere(own.into())),
         },
+    }
+}
+
+/// Whether a cgroup is there to hold those of others: a container's is none of them, whoever says so.
+fn holds_others(path: &Path) -> bool {
+    let place = Place::of(path);
+    match place.role {
+        Role::Node | Role::Pods | Role::Qos | Role::Pod => true,
+        Role::Unit => path.extension().is_some_and(|kind| kind == "slice"),
+        Role::Container | Role::InContainer | Role::Helper | Role::Other => false,
     }
 }
 
@@ -111,6 +121,24 @@ mod tests {
         ] {
             check(own.clone(), Some(&word), NoHome::Elsewhere(own.into()));
         }
+    }
+
+    #[test]
+    fn what_holds_others_is_no_containers_by_the_runtimes_word() {
+        for (own, word) in [
+            ("system.slice/cron.service", "system.slice"),
+            ("system.slice/a.slice/x", "system.slice/a.slice"),
+            ("system.slice/cron.service", ""),
+            ("kubepods.slice/odd", "kubepods.slice"),
+            ("kubepods.slice/kubepods-burstable.slice/odd", "kubepods.slice/kubepods-burstable.slice"),
+            (POD, POD),
+            ("kubepods/burstable/pod1-2/odd/x", "kubepods/burstable/pod1-2"),
+        ] {
+            let found = scope(Path::new(own), ID, PAUSE, Some(Path::new(word)));
+            assert_eq!(found, Err(NoHome::Elsewhere(own.into())), "{word}");
+        }
+        let service = Path::new("system.slice/odd.service");
+        assert_eq!(scope(service, ID, PAUSE, Some(service)), Ok(service.into()));
     }
 
     #[test]
