@@ -79,7 +79,7 @@ impl fmt::Display for Reason {
             }
             Self::Gone => f.write_str("the cgroup was removed"),
             Self::Cancelled => f.write_str("it was cancelled"),
-            Self::RestorerGone => f.write_str("the restorer is gone: it was killed, or its time was over"),
+            Self::RestorerGone => f.write_str("the restorer is gone: it was killed, its time was over, or it saw usage come near the new limit"),
             Self::Deadline { state } => write!(f, "{state} ran out of time"),
             Self::Io { what, errno: 0 } => f.write_str(&escaped(what, 400)),
             Self::Io { what, errno } => write!(f, "{} (errno {errno})", escaped(what, 400)),

@@ -132,7 +132,8 @@ pub enum Reason {
     Gone,
     /// The caller stopped it.
     Cancelled,
-    /// The process that would undo everything ended first: it was killed, or its time was over.
+    /// The process that would undo everything ended first: it was killed, its time was over, or it saw usage come near the new
+    /// limit.
     RestorerGone,
     /// A state ran out of time.
     Deadline {

@@ -122,10 +122,14 @@ impl ActuateError {
 
 fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => "free some space there, or name another with --state-dir",
-        Some(libc::EROFS) => "name one that can be written with --state-dir",
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            "free some space there, or name another (--state-dir; the agent's is agent.state_dir)"
+        }
+        Some(libc::EROFS) => "name one that can be written (--state-dir; the agent's is agent.state_dir)",
         Some(libc::EMFILE | libc::ENFILE) => "it is not the folder's fault",
-        Some(libc::EACCES | libc::EPERM) => "run as root, or name one of your own with --state-dir",
-        Some(_) | None => "name another with --state-dir",
+        Some(libc::EACCES | libc::EPERM) => {
+            "run as root, or name one of your own (--state-dir; the agent's is agent.state_dir)"
+        }
+        Some(_) | None => "name another (--state-dir; the agent's is agent.state_dir)",
     }
 }

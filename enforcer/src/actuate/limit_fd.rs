@@ -66,6 +66,15 @@ impl NumberFd {
         cgroup.open_file(name, OFlag::O_RDONLY).map(Self)
     }
 
+    /// Takes over a descriptor that was opened by [`Self::open`] in another process.
+    pub(super) fn from_fd(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
+    pub(super) fn raw(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
     pub(super) fn read(&self) -> Result<Bytes, Errno> {
         let mut text = [0; 32];
         let count = retry(|| pread(&self.0, &mut text, 0))?;

@@ -12,7 +12,7 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    fn has(self, value: Limit) -> bool {
+    pub(super) fn has(self, value: Limit) -> bool {
         self.written == Some(value) || self.pending == Some(value)
     }
 }

@@ -2,11 +2,12 @@
 
 use super::{
     ARGUMENT,
+    eye::{Eye, LOOK},
     message::{MESSAGE_BYTES, Message, Notes},
 };
 use crate::actuate::{
     journal::Journal,
-    limit_fd::LimitFd,
+    limit_fd::{LimitFd, NumberFd},
     pidfd::pidfd,
     record::Record,
     settle::{Ours, Settled, settle},
@@ -53,6 +54,8 @@ struct Restorer {
     next_record: u32,
     high: Watched,
     max: Watched,
+    usage: NumberFd,
+    eye: Eye,
 }
 
 /// One limit file and what the session does to it.
@@ -65,11 +68,11 @@ impl Restorer {
     fn start(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
         ignore_signals();
         let mut number = || arguments.next()?.to_str()?.parse::<i64>().ok();
-        let mut fds = [-1; 5];
+        let mut fds = [-1; 6];
         for fd in &mut fds {
             *fd = RawFd::try_from(number()?).ok()?;
         }
-        let [socket, high, max, journal, refuge] = fds;
+        let [socket, high, max, usage, journal, refuge] = fds;
         let seed = u32::try_from(number()?).ok()?;
         let deadline = Duration::from_millis(u64::try_from(number()?).ok()?);
         let session_pid = i32::try_from(number()?).ok()?;
@@ -87,6 +90,8 @@ impl Restorer {
             next_record: 0,
             high: watched(LimitFile::High, high)?,
             max: watched(LimitFile::Max, max)?,
+            usage: NumberFd::from_fd(take(usage)?),
+            eye: Eye::default(),
         };
         let notes = Notes {
             not_oom_exempt: std::fs::write("/proc/self/oom_score_adj", "-1000").is_err(),
@@ -127,13 +132,20 @@ impl Restorer {
         }
     }
 
-    /// The next message; `None` when the session is dead, silent or out of time. What it had sent is still read.
-    fn next(&self) -> Option<Message> {
+    /// The next message; `None` when the session is dead, silent or out of time, or what it has lowered is about to kill.
+    /// What it had sent is still read.
+    fn next(&mut self) -> Option<Message> {
         loop {
+            if self.sees_peril() {
+                return None;
+            }
             let flags = [Some(&self.socket), self.session.as_ref()];
             let mut fds: Vec<_> =
                 flags.into_iter().flatten().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
-            let left = self.due().saturating_duration_since(Instant::now());
+            let mut left = self.due().saturating_duration_since(Instant::now());
+            if self.max.lowered.is_some() {
+                left = left.min(LOOK);
+            }
             // Rounded up, or the last millisecond would spin.
             let left = u32::try_from(left.as_millis().saturating_add(1)).unwrap_or(u32::MAX);
             let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
@@ -151,6 +163,17 @@ impl Restorer {
                 Ok(_) | Err(_) => return None,
             }
         }
+    }
+
+    /// While a lower `memory.max` is in force with the brake below it.
+    fn sees_peril(&mut self) -> bool {
+        let Some((_, ours)) = self.max.lowered else { return false };
+        let (Ok(max), Ok(high), Ok(usage)) = (self.max.fd.read(), self.high.fd.read(), self.usage.read())
+        else {
+            return false;
+        };
+        let max = if ours.has(max) { max } else { Limit::Max };
+        self.eye.sees(Instant::now(), high, max, usage)
     }
 
     fn is_over(&self, fds: &[PollFd<'_>]) -> bool {

@@ -6,6 +6,7 @@
 //! leaves the cgroup of this process, so that whoever freezes or kills that does not end both.
 
 mod child;
+mod eye;
 mod message;
 mod parent;
 

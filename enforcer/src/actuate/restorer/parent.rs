@@ -9,7 +9,7 @@ use crate::{
         ActuateError,
         journal::Journal,
         lease::Lease,
-        limit_fd::LimitFd,
+        limit_fd::{LimitFd, NumberFd},
         pidfd::{ends_within, pidfd},
     },
     cgroup::Cgroup,
@@ -98,11 +98,12 @@ impl Restorer {
         // Open files of its own: a write that blocks in this process must not hold up the restorer's.
         let high = LimitFd::open(spawn.cgroup, LimitFile::High)?;
         let max = LimitFd::open(spawn.cgroup, LimitFile::Max)?;
+        let usage = NumberFd::open(spawn.cgroup, "memory.current")?;
         // Whoever freezes or kills the cgroup of this process, or brakes it, must not do it to the restorer as well.
         let refuge = refuge(spawn.cgroup).ok();
         let journal = spawn.journal.as_fd().as_raw_fd();
         let refuge_fd = refuge.as_ref().map_or(-1, std::os::fd::AsRawFd::as_raw_fd);
-        let told: [RawFd; 5] = [theirs.as_raw_fd(), high.raw(), max.raw(), journal, refuge_fd];
+        let told: [RawFd; 6] = [theirs.as_raw_fd(), high.raw(), max.raw(), usage.raw(), journal, refuge_fd];
         // It need not know of the lease, only to have it.
         let inherited: Vec<RawFd> = told.into_iter().filter(|fd| *fd >= 0).chain(spawn.lease.raw()).collect();
         let mut command = Command::new("/proc/self/exe");

@@ -30,6 +30,8 @@ impl Session {
             Err(Errno::EAGAIN) => OutcomeKind::Reclaimed { took, partial: true },
             Err(Errno::ENODEV) => OutcomeKind::Gone,
             Err(Errno::EINTR) if self.shared.is_restoring() => interrupted("memory.reclaim"),
+            // Somebody else's signal, such as SIGSTOP and SIGCONT: what was reclaimed until then stays so.
+            Err(Errno::EINTR) => OutcomeKind::Reclaimed { took, partial: true },
             Err(errno) => OutcomeKind::Failed {
                 what: format!("can't write memory.reclaim: {}", errno.desc()),
                 errno: errno as i32,

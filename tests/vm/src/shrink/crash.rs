@@ -21,6 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
         full("shrink::a_raise_after_the_crash_is_never_undone", raised_after),
         smoke("shrink::a_killed_restorer_takes_everything_back_at_once", restorer_killed),
         full("shrink::a_stopped_run_is_undone_while_it_is_stopped", stopped),
+        smoke("shrink::a_stopped_run_kills_nobody_that_grows", stopped_beside_growth),
         smoke("shrink::a_run_whose_cgroup_is_frozen_or_killed_is_undone", with_its_cgroup),
     ]
 }
@@ -40,6 +41,29 @@ fn stopped() {
         assert!(workload.alive(), "{state}");
         rig.assert_settled();
     }
+}
+
+/// With the lower limit in force, and long before the command's silence tells: the restorer looks by itself.
+fn stopped_beside_growth() {
+    let rig = Rig::new("growth");
+    let mut workload = Workload::run(&rig.group, "steps");
+    workload.tell("grow 12Mi");
+    assert!(workload.line().starts_with("ok"));
+    let mut running = rig.start(TO, Spans { watch: "120s", ..QUICK });
+    running.reach("watching");
+    let restorer = Other::new(running.restorer());
+    running.hold();
+    workload.tell("grow 32Mi");
+    let said = workload.line();
+    assert!(said.starts_with("ok"), "{said:?}, {:?}", rig.limits());
+    restorer.wait();
+    rig.assert_as_found();
+    running.carry_on();
+    running.end().assert(2, "rolled_back", "");
+    rig.assert_as_found();
+    rig.assert_alive();
+    assert!(workload.alive());
+    rig.assert_settled();
 }
 
 /// What is done to the cgroup that the command runs in is not done to its restorer.

@@ -49,28 +49,31 @@ fn behind_real_time() {
     behind(Hogs::real_time);
 }
 
-/// The workload has all the CPU that it wants, those that watch it nearly none. Under the brake, while `memory.max` is as it
-/// was: once the lower limit is committed, who decides may come too late.
+/// The workload has all the CPU that it wants, those that watch it nearly none.
 fn behind(hogs: fn() -> Hogs) {
-    let rig = Rig::new("trial");
-    let mut workload = Workload::run(&rig.group, "steps");
-    workload.tell("grow 12Mi");
-    assert!(workload.line().starts_with("ok"));
-    let command = Scratch::new("command");
-    command.write("cpu.weight", "1");
-    let own = std::process::id().to_string();
-    command.write("cgroup.procs", &own);
-    let mut running = rig.start("24Mi", Spans { trial: "120s", ..QUICK });
-    std::fs::write("/sys/fs/cgroup/cgroup.procs", own).expect("leave it");
-    running.reach("trial");
-    rig.await_brake();
-    let first = Foremost::new();
-    Foremost::is(workload.pid());
-    let hogs = hogs();
-    grow_until_taken_back(&rig, &mut workload);
-    drop((hogs, first));
-    running.end().assert(2, "rolled_back", "");
-    rig.assert_as_found();
-    assert!(workload.alive());
-    rig.assert_settled();
+    for (state, spans) in
+        [("trial", Spans { trial: "120s", ..QUICK }), ("watching", Spans { watch: "120s", ..QUICK })]
+    {
+        let rig = Rig::new(state);
+        let mut workload = Workload::run(&rig.group, "steps");
+        workload.tell("grow 12Mi");
+        assert!(workload.line().starts_with("ok"));
+        let command = Scratch::new("command");
+        command.write("cpu.weight", "1");
+        let own = std::process::id().to_string();
+        command.write("cgroup.procs", &own);
+        let mut running = rig.start("24Mi", spans);
+        std::fs::write("/sys/fs/cgroup/cgroup.procs", own).expect("leave it");
+        running.reach(state);
+        rig.await_brake();
+        let first = Foremost::new();
+        Foremost::is(workload.pid());
+        let hogs = hogs();
+        grow_until_taken_back(&rig, &mut workload);
+        drop((hogs, first));
+        running.end().assert(2, "rolled_back", "");
+        rig.assert_as_found();
+        assert!(workload.alive(), "{state}");
+        rig.assert_settled();
+    }
 }
