@@ -240,7 +240,6 @@ fn guest(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Co
 fn runner(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Result<Counts> {
     let mut boot = Boot::new(&["/bin/busybox", "env"]);
     boot.job.push(format!("ENFORCER_TIER={}", tier.name));
-    boot.job.push(format!("PATH={FIRST}:/bin:/sbin"));
     boot.job.push(format!("/bin/{}", build::VM_TESTS));
     boot.job.push("--color=never".into());
     boot.job.extend(filter.map(str::to_owned));

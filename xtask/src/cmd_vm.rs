@@ -2,7 +2,7 @@
 
 use crate::guest::{Boot, Kit};
 use crate::{build, debian, kernels, run};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -26,7 +26,8 @@ pub(crate) struct Options {
     /// Let the guest's clock count instructions, one nanosecond each.
     #[arg(long)]
     icount: bool,
-    /// Boot a Debian with systemd, D-Bus, runc, crun and containerd instead of a bare kernel with one job.
+    /// Boot a Debian with systemd, D-Bus, runc, crun and containerd instead of a bare kernel with one job. Its
+    /// containerd.service is masked: systemctl unmask containerd.
     #[arg(long)]
     debian: bool,
     /// Build and bring none of our programs, only a shell and what --file names. Else the demo's are there, and all of
@@ -56,7 +57,7 @@ pub(crate) fn run(options: Options) -> Result<i32> {
         Some(_) | None => Kit::ready(&build::DEMO_PROGRAMS)?,
     };
     let kernel = kernels::find(&options.kernel)?.unpacked()?;
-    boot.job = if interactive { shell() } else { job(options.command, &options.files) };
+    boot.job = if interactive { shell() } else { job(options.command, &options.files, options.debian) };
     boot.memory_mib = options.memory;
     boot.time_out = Duration::from_secs(options.seconds);
     boot.icount = options.icount;
@@ -71,10 +72,16 @@ pub(crate) fn run(options: Options) -> Result<i32> {
     Ok(ended.status)
 }
 
+/// Where the guest mounts something over what the file would be in.
+const HIDDEN: [&str; 6] = ["/proc/", "/sys/", "/dev/", "/data/", "/run/", "/tmp/"];
+
 /// `HOST` or `HOST:GUEST`.
 fn place(file: &str) -> Result<(PathBuf, String)> {
     if let Some((host, guest)) = file.split_once(':') {
         ensure!(guest.starts_with('/'), "--file {file}: the path in the guest must begin with /");
+        if let Some(hidden) = HIDDEN.iter().find(|folder| guest.starts_with(*folder)) {
+            bail!("--file {file}: the guest mounts something on {hidden}; name another folder");
+        }
         return Ok((PathBuf::from(host), guest.to_owned()));
     }
     let host = PathBuf::from(file);
@@ -83,14 +90,16 @@ fn place(file: &str) -> Result<(PathBuf, String)> {
     Ok((host, guest))
 }
 
-/// A program of ours or of --file by its path; anything else by the shell's own means.
-fn job(mut command: Vec<String>, files: &[String]) -> Vec<String> {
+/// A program of ours or of --file by its path; anything else by busybox's own means, or a Debian's.
+fn job(mut command: Vec<String>, files: &[String], debian: bool) -> Vec<String> {
     let Some(program) = command.first_mut() else { return command };
     let ours = build::PROGRAMS.contains(&program.as_str());
     let brought =
         files.iter().filter_map(|file| place(file).ok()).any(|(_, guest)| guest == format!("/bin/{program}"));
     if ours || brought {
         *program = format!("/bin/{program}");
+    } else if debian {
+        command.splice(0..0, ["/bin/busybox", "env"].map(str::to_owned));
     } else if !program.contains('/') {
         command.insert(0, "/bin/busybox".into());
     }
@@ -124,8 +133,10 @@ mod tests {
             ("sh -c ls", "/bin/busybox sh -c ls"),
             ("/opt/y", "/opt/y"),
         ] {
-            assert_eq!(job(words(line), &files), words(expected), "{line}");
+            assert_eq!(job(words(line), &files, false), words(expected), "{line}");
         }
+        assert_eq!(job(words("bash -c ls"), &files, true), words("/bin/busybox env bash -c ls"));
+        assert_eq!(job(words("enforcer check"), &files, true), words("/bin/enforcer check"));
     }
 
     #[test]
@@ -133,6 +144,10 @@ mod tests {
         assert_eq!(place("a/b").unwrap(), ("a/b".into(), "/bin/b".into()));
         assert_eq!(place("a/b:/c/d").unwrap(), ("a/b".into(), "/c/d".into()));
         assert!(place("a:b").is_err());
+        for hidden in ["a:/data/x", "a:/run/x/y", "a:/tmp/x"] {
+            assert!(place(hidden).is_err(), "{hidden}");
+        }
+        assert!(place("a:/runs").is_ok());
         assert!(place("/").is_err());
     }
 }

@@ -207,7 +207,10 @@ impl Guest<'_> {
             archive.file("/terminal", b"")?;
         }
         if self.debian.is_some() {
-            archive.file("/debian", b"")?;
+            // All that is to be on its disk as well, besides what lies in /bin.
+            let others = self.files.iter().map(|(_, path)| path).filter(|path| !path.starts_with("/bin/"));
+            let others: Vec<u8> = others.flat_map(|path| path.bytes().chain([0])).collect();
+            archive.file("/debian", &others)?;
         }
         archive.finish()?.flush().context("write the initramfs")
     }

@@ -27,7 +27,7 @@ mod urgent;
 pub use error::ActuateError;
 pub use handle::RestoreHandle;
 pub(crate) use holder::{holder, named};
-pub use lease::check_free;
+pub use lease::{at_work, check_free, is_held};
 pub use nonblock::{WriteMethod, write_method};
 pub use recover::{Recovered, RecoveredFile, RecoveredRun, RecoveredValue, recover};
 pub use restorer::{Heart, run_restorer_if_asked};

@@ -94,6 +94,12 @@ impl Entry {
         self.reading = Some(reading);
     }
 
+    /// Whether this is the cgroup of its limit, its scope or its processes.
+    pub(super) fn has(&self, cgroup: CgroupId) -> bool {
+        let home = self.container.home.iter().flat_map(|home| [home.scope.id, home.processes.id]);
+        home.chain(self.reading.iter().map(|reading| reading.cgroup.id)).any(|id| id == cgroup)
+    }
+
     /// What a file of one of its cgroups should hold, as the runtime has it.
     fn expected(&self, cgroup: CgroupId, file: LimitKind) -> Option<Expected> {
         let home = self.container.home.as_ref().ok()?;
@@ -246,17 +252,21 @@ impl Book {
         self.entries.get(self.by_cgroup.get(&cgroup)?)
     }
 
-    /// The same of the cgroup at a path, below the mount.
-    pub(super) fn expected_at(&self, path: &Path, file: LimitKind) -> Option<Expected> {
-        let has = |entry: &&Entry| {
+    /// Whose cgroup is at a path, below the mount.
+    pub(super) fn at(&self, path: &Path) -> Option<&Entry> {
+        self.entries.values().find(|entry| {
             let home = entry.container.home.as_ref().ok();
             let limit = entry.reading.as_ref().map(|reading| &reading.cgroup);
             home.into_iter()
                 .flat_map(|home| [&home.scope, &home.processes])
                 .chain(limit)
                 .any(|at| at.path == path)
-        };
-        let entry = self.entries.values().find(has).filter(|entry| !entry.in_flight)?;
+        })
+    }
+
+    /// What a limit file of the cgroup at a path, below the mount, should hold.
+    pub(super) fn expected_at(&self, path: &Path, file: LimitKind) -> Option<Expected> {
+        let entry = self.at(path).filter(|entry| !entry.in_flight)?;
         let limit = entry.reading.iter().map(|reading| &reading.cgroup);
         let home = entry.container.home.iter().flat_map(|home| [&home.scope, &home.processes]);
         let cgroup = home.chain(limit).find(|at| at.path == path)?.id;

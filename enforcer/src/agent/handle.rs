@@ -171,6 +171,7 @@ impl Agent {
         for id in &moved.gone {
             self.reader.forget(id);
         }
+        self.sentinel.retain(&self.book);
         for (id, home) in moved.born {
             self.reader.follow(&id, home);
         }
@@ -182,13 +183,13 @@ impl Agent {
         let id = read.id.clone();
         self.book.read(read);
         let Some(entry) = self.book.get(&id).filter(|_| self.config.drift.watch) else { return };
-        let Some(((value, expected), reading)) = entry.drift().zip(entry.reading.as_ref()) else { return };
-        let (target, cgroup, path) =
-            (entry.target(), reading.cgroup.id, self.mount.point().join(&reading.cgroup.path));
-        let file = crate::probe::LimitKind::MemoryMax;
-        if self.sentinel.found(cgroup, path, (file, value), &expected, self.paused) {
-            let text = format!("memory.max is {} and not what the runtime has", crate::drift::shown(value));
-            self.happened(&target, HappeningKind::Drift, &text);
+        self.sentinel.look_again(entry, &self.book);
+        let Some((_, cgroup)) = entry.drift().zip(entry.reading.as_ref().map(|reading| reading.cgroup.id))
+        else {
+            return;
+        };
+        if self.sentinel.found(cgroup, crate::probe::LimitKind::MemoryMax) {
+            self.ask_of(cgroup);
         }
     }
 
@@ -220,6 +221,8 @@ impl Agent {
 
     fn guard_told(&mut self, told: Result<Told, crate::guard::GuardError>) {
         match told {
+            // The gate's own write, which has its verdict.
+            Ok(Told::Judged(_, judged)) if is_the_gates(judged.reason) => {}
             Ok(Told::Judged(record, judged)) => {
                 let entry = judged.cgroup.and_then(|cgroup| self.book.by_cgroup(cgroup));
                 let target = entry.map(super::book::Entry::target).unwrap_or_default();
@@ -254,11 +257,13 @@ impl Agent {
                     crate::drift::Way::Systemd => "systemd",
                     crate::drift::Way::File => "the file",
                 };
-                format!("{file} of {path} is {} again, through {way}", crate::drift::shown(value))
+                format!("{file} is {} again, through {way}", crate::drift::shown(value))
             }
             Err(error) => format!("{file} of {path} is not put back: {error}"),
         };
-        self.happened("", HappeningKind::Mended, &text);
+        let below = mended.path.strip_prefix(self.mount.point()).unwrap_or(&mended.path);
+        let target = self.book.at(below).map(super::book::Entry::target).unwrap_or_default();
+        self.happened(&target, HappeningKind::Mended, &text);
     }
 
     pub(super) fn shrink_ended(&mut self, ended: &shrinks::Ended) {
@@ -303,4 +308,10 @@ impl Agent {
             self.happened("", HappeningKind::Agent, &why);
         }
     }
+}
+
+/// Whether a write went through for the gate vouched for it.
+fn is_the_gates(reason: crate::guard::Reason) -> bool {
+    use crate::guard::Reason;
+    reason == Reason::Leased || reason == Reason::UnavailableLeased
 }

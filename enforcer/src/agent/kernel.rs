@@ -1,11 +1,12 @@
 //! What the kernel programs tell, handed to whoever wants it.
 
-use super::{Agent, BATCH_MAX};
+use super::{Agent, BATCH_MAX, sentinel::Drifted};
 use crate::{
-    drift::{Cause, Drift, Outcome, Report, Who},
+    drift::{Drift, Outcome, Report, Who},
     inventory::{Cue, id_in},
     probe::{Event, Kind, LifeEvent, OomKill, ProbeError},
 };
+use enforcer_gate::CgroupId;
 use std::collections::BTreeMap;
 
 impl Agent {
@@ -79,40 +80,67 @@ impl Agent {
         for report in self.sentinel.settle(self.paused, &self.book) {
             self.written(&report);
         }
+        for cgroup in self.sentinel.ask_again() {
+            self.ask_of(cgroup);
+        }
+        for drifted in self.sentinel.judge(self.paused, &self.book) {
+            self.drifted(&drifted);
+        }
+    }
+
+    /// Has the runtime asked what it has of the container whose cgroup it is.
+    pub(super) fn ask_of(&self, cgroup: CgroupId) {
+        if let (Some(hints), Some(entry)) = (self.runtime.hints(), self.book.by_cgroup(cgroup)) {
+            hints.look_at(&entry.container.id, Cue::Changed);
+        }
     }
 
     fn written(&mut self, report: &Report) {
-        let Outcome::Ended { cause, drift, .. } = report.outcome else { return };
+        let Outcome::Ended { drift, .. } = report.outcome else { return };
         self.metrics.limit_written(report.write.file, report.about.who);
         // The runtime may have it otherwise by now, and then it is none; and where it lags behind a limit of ours, this may
         // be its own write of it.
-        let entry = self.book.by_cgroup(report.write.cgroup);
-        let entry = entry.filter(|entry| drift == Drift::New || (drift == Drift::No && entry.ours.is_some()));
-        if let (Some(hints), Some(entry)) = (self.runtime.hints(), entry) {
-            hints.look_at(&entry.container.id, Cue::Changed);
-        }
-        if drift == Drift::No {
-            return;
-        }
-        self.metrics.drifted(report.write.file, report.about.who);
-        if drift == Drift::New {
-            self.tell_drift(report, cause);
+        let lags = self.book.by_cgroup(report.write.cgroup).is_some_and(|entry| entry.ours.is_some());
+        // So it is where another enforcer has changed it, which tells the runtime before it ends.
+        let ours = report.about.who == Who::Ours;
+        if drift == Drift::New || (drift == Drift::No && (lags || ours)) {
+            self.ask_of(report.write.cgroup);
         }
     }
 
-    fn tell_drift(&mut self, report: &Report, cause: Cause) {
-        let write = &report.write;
-        let target = self.book.by_cgroup(write.cgroup).map(super::book::Entry::target).unwrap_or_default();
-        let who = match report.about.who {
-            Who::Ours => "enforcer",
-            Who::Systemd => "systemd",
-            Who::Other => "",
-        };
-        let comm = String::from_utf8_lossy(write.writer.comm.as_bytes());
-        let who = if who.is_empty() { format!("{comm} ({})", write.writer.tgid) } else { who.to_owned() };
-        let new = write.end.map(|end| crate::drift::shown(end.new).to_string()).unwrap_or_default();
-        let old = crate::drift::shown(write.old);
-        let text = format!("{} {old} -> {new} by {who}: {}", write.file.name(), cause.name());
+    fn drifted(&mut self, drifted: &Drifted) {
+        let who = drifted.report.as_ref().map_or(Who::Other, |report| report.about.who);
+        self.metrics.drifted(drifted.file, who);
+        if !drifted.is_new {
+            return;
+        }
+        let text = drifted.report.as_ref().map_or_else(
+            || {
+                let (file, value) = (drifted.file.name(), crate::drift::shown(drifted.value));
+                format!("{file} is {value} and not what the runtime has")
+            },
+            written_by,
+        );
+        let target = self.book.by_cgroup(drifted.cgroup).map(super::book::Entry::target).unwrap_or_default();
         self.happened(&target, crate::admin::model::HappeningKind::Drift, &text);
     }
+}
+
+/// Who wrote what.
+fn written_by(report: &Report) -> String {
+    let Report { write, about, outcome } = report;
+    let cause = match outcome {
+        Outcome::Ended { cause, .. } => cause.name(),
+        Outcome::Running => "it has not returned",
+    };
+    let who = match about.who {
+        Who::Ours => "enforcer".to_owned(),
+        Who::Systemd => "systemd".to_owned(),
+        Who::Other => {
+            let comm = String::from_utf8_lossy(write.writer.comm.as_bytes());
+            format!("{comm} ({})", write.writer.tgid)
+        }
+    };
+    let new = write.end.map(|end| crate::drift::shown(end.new).to_string()).unwrap_or_default();
+    format!("{} {} -> {new} by {who}: {cause}", write.file.name(), crate::drift::shown(write.old))
 }

@@ -28,6 +28,7 @@ mod single;
 mod start;
 mod state;
 mod steward;
+mod suspects;
 mod tell;
 mod turns;
 mod view;

@@ -1,7 +1,11 @@
 //! The drift sentinel of the agent: what a limit should be is what the container runtime has.
 
-use super::book::Book;
+use super::{
+    book::{Book, Entry},
+    suspects::{Place as Suspected, Suspect, Suspects},
+};
 use crate::{
+    actuate::at_work,
     cgroup::{Cgroup, Mount},
     clock::nanos,
     drift::{
@@ -12,11 +16,14 @@ use crate::{
 };
 use enforcer_gate::CgroupId;
 use nix::time::ClockId;
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use tokio::task::JoinSet;
 
 /// Limits that are put back at the same time.
 const MENDS_MAX: usize = 16;
+
+/// Limits that are known to drift.
+const DRIFTING_MAX: usize = 4096;
 
 /// What came of putting a limit back.
 #[derive(Debug)]
@@ -26,11 +33,26 @@ pub(super) struct Mended {
     pub(super) done: Result<(Way, LimitValue), MendError>,
 }
 
+/// A limit that is not what the container runtime has, also after that had time to say so.
+#[derive(Debug)]
+pub(super) struct Drifted {
+    pub(super) cgroup: CgroupId,
+    pub(super) file: LimitKind,
+    pub(super) value: LimitValue,
+    /// The write that made it so, where one was seen.
+    pub(super) report: Option<Report>,
+    /// Whether it was told before.
+    pub(super) is_new: bool,
+}
+
 /// Joins writes to reports, and puts limits back where that is wanted.
 #[derive(Debug)]
 pub(super) struct Sentinel {
     mount: Arc<Mount>,
     watch: Watch,
+    suspects: Suspects,
+    /// What was judged to drift, until it is seen to do so no more.
+    drifting: BTreeMap<Suspected, (LimitValue, Expected)>,
     turns: Turns,
     mends: JoinSet<Mended>,
     /// Whether limits are put back.
@@ -39,7 +61,15 @@ pub(super) struct Sentinel {
 
 impl Sentinel {
     pub(super) fn new(mount: Arc<Mount>, mends_drift: bool) -> Self {
-        Self { mount, watch: Watch::default(), turns: Turns::default(), mends: JoinSet::new(), mends_drift }
+        Self {
+            mount,
+            watch: Watch::default(),
+            suspects: Suspects::default(),
+            drifting: BTreeMap::new(),
+            turns: Turns::default(),
+            mends: JoinSet::new(),
+            mends_drift,
+        }
     }
 
     pub(super) fn take(&mut self, event: &Event, book: &Book) {
@@ -56,19 +86,17 @@ impl Sentinel {
 
     /// When there is something to do without a further event (`CLOCK_MONOTONIC`).
     pub(super) fn due_ns(&self) -> Option<u64> {
-        self.watch.due_ns().into_iter().chain(self.turns.due_ns()).min()
+        [self.watch.due_ns(), self.suspects.due_ns(), self.turns.due_ns()].into_iter().flatten().min()
     }
 
-    /// What there is to tell by now. What drifts is put back, at once or when its turn comes, if it should be so then; not
-    /// while `paused`.
+    /// The writes that are whole by now. What was put back before and has drifted again is put back when its turn comes, if
+    /// it should be so then; not while `paused`.
     pub(super) fn settle(&mut self, paused: bool, book: &Book) -> Vec<Report> {
         let now_ns = nanos(ClockId::CLOCK_MONOTONIC);
         let reports = self.watch.take(now_ns);
         for report in &reports {
-            if let (Outcome::Ended { drift: Drift::New | Drift::Known, .. }, Some(cgroup), Some(expected)) =
-                (report.outcome, &report.about.cgroup, report.about.expected)
-            {
-                self.ask(cgroup.clone(), report.write.file, &expected, paused);
+            if let Outcome::Ended { drift: Drift::New | Drift::Known, .. } = report.outcome {
+                self.suspects.add((report.write.cgroup, report.write.file), Some(report.clone()), now_ns);
             }
         }
         for ((path, file), _) in self.turns.due(now_ns) {
@@ -80,21 +108,90 @@ impl Sentinel {
         reports
     }
 
-    /// A limit was found to drift without a write that was told or is on its way. Whether that is new.
-    pub(super) fn found(
+    /// A limit was read and is not what the runtime was last heard to have. Whether that is news.
+    pub(super) fn found(&mut self, cgroup: CgroupId, file: LimitKind) -> bool {
+        // A write that was told or is on its way has more to say.
+        !self.watch.is_to_be_told(cgroup, file)
+            && self.suspects.add((cgroup, file), None, nanos(ClockId::CLOCK_MONOTONIC))
+    }
+
+    /// The cgroups of whose limits the runtime is to be asked once more.
+    pub(super) fn ask_again(&mut self) -> Vec<CgroupId> {
+        let places = self.suspects.ask_again(nanos(ClockId::CLOCK_MONOTONIC));
+        places.into_iter().map(|(cgroup, _)| cgroup).collect()
+    }
+
+    /// What has really drifted, of all that the runtime had its time to say something of. It is put back, at once or when
+    /// its turn comes; not while `paused`.
+    pub(super) fn judge(&mut self, paused: bool, book: &Book) -> Vec<Drifted> {
+        let now_ns = nanos(ClockId::CLOCK_MONOTONIC);
+        let due = self.suspects.ripe(now_ns);
+        due.into_iter().filter_map(|(place, suspect)| self.judge_one(place, suspect, paused, book)).collect()
+    }
+
+    fn judge_one(
         &mut self,
-        cgroup: CgroupId,
-        path: PathBuf,
-        (file, value): (LimitKind, LimitValue),
-        expected: &Expected,
+        (cgroup, file): Suspected,
+        suspect: Suspect,
         paused: bool,
-    ) -> bool {
-        if self.watch.is_to_be_told(cgroup, file) {
-            return false;
+        book: &Book,
+    ) -> Option<Drifted> {
+        let found = self.drifts(cgroup, file, book);
+        let Some((path, value, expected)) = found else {
+            self.watch.forget(cgroup, file);
+            self.drifting.remove(&(cgroup, file));
+            return None;
+        };
+        if self.drifting.len() < DRIFTING_MAX {
+            self.drifting.insert((cgroup, file), (value, expected));
         }
-        let is_new = self.watch.drift(cgroup, file, value, nanos(ClockId::CLOCK_MONOTONIC)) == Drift::New;
-        self.ask(path, file, expected, paused);
-        is_new
+        let told = suspect.report.as_ref().map(|report| report.outcome);
+        let is_new = match told {
+            Some(Outcome::Ended { drift, .. }) => drift == Drift::New,
+            Some(Outcome::Running) | None => {
+                self.watch.drift(cgroup, file, value, nanos(ClockId::CLOCK_MONOTONIC)) == Drift::New
+            }
+        };
+        self.ask(path, file, &expected, paused);
+        Some(Drifted { cgroup, file, value, report: suspect.report, is_new })
+    }
+
+    /// What drifted of a container does so still, or not any more.
+    pub(super) fn look_again(&mut self, entry: &Entry, book: &Book) {
+        let known: Vec<_> = self.of(entry).map(|(place, ..)| place).collect();
+        for (cgroup, file) in known {
+            if self.drifts(cgroup, file, book).is_none() {
+                self.drifting.remove(&(cgroup, file));
+                self.watch.forget(cgroup, file);
+            }
+        }
+    }
+
+    /// What has drifted of a container: which limit, what it holds and what it should.
+    pub(super) fn of(&self, entry: &Entry) -> impl Iterator<Item = (Suspected, LimitValue, Expected)> {
+        let all = self.drifting.iter().filter(move |((cgroup, _), _)| entry.has(*cgroup));
+        all.map(|(place, (value, expected))| (*place, *value, *expected))
+    }
+
+    /// Cgroups that are no more.
+    pub(super) fn retain(&mut self, book: &Book) {
+        self.drifting.retain(|(cgroup, _), _| book.by_cgroup(*cgroup).is_some());
+    }
+
+    /// What a limit holds and should hold, where these differ and nobody is at work on it.
+    fn drifts(
+        &self,
+        cgroup: CgroupId,
+        file: LimitKind,
+        book: &Book,
+    ) -> Option<(PathBuf, LimitValue, Expected)> {
+        let expected = book.expected(cgroup, file)?;
+        let path = self.mount.path_of(cgroup).ok().flatten()?;
+        let open = Cgroup::open_in(&self.mount, &path).ok()?;
+        let text = open.read(file.name(), |text| Ok(String::from_utf8_lossy(text).into_owned())).ok()?;
+        let value = parse(file, &text)?;
+        let is_so = accepted(&expected, value).is_none() && at_work(&open).is_none();
+        is_so.then_some((path, value, expected))
     }
 
     fn ask(&mut self, path: PathBuf, file: LimitKind, expected: &Expected, paused: bool) {
@@ -117,6 +214,9 @@ impl Sentinel {
         self.mends.spawn_blocking(move || {
             let done = Cgroup::open_in(&mount, &path).map_err(MendError::from).and_then(|cgroup| {
                 let text = cgroup.read(file.name(), |text| Ok(String::from_utf8_lossy(text).into_owned()))?;
+                if let Some(pid) = at_work(&cgroup) {
+                    return Err(MendError::Busy(pid));
+                }
                 match parse(file, &text) {
                     // It was put right meanwhile.
                     Some(now) if accepted(&expected, now).is_some() => Ok((Way::File, now)),

@@ -1,6 +1,6 @@
 //! What the agent tells: to its log, to who asks, and to who scrapes.
 
-use super::{Agent, view::view};
+use super::{Agent, book::Entry, view::view};
 use crate::{
     admin::{
         Refused, Reply,
@@ -92,11 +92,16 @@ impl Agent {
 
     pub(super) fn views(&self, is_meant: impl Fn(&str) -> bool) -> Vec<crate::admin::model::ContainerView> {
         let entries = self.book.iter().filter(|(_, entry)| is_meant(&entry.target()));
-        let mut views: Vec<_> =
-            entries.map(|(id, entry)| view(entry, &self.policy, self.steward.mode(id).name())).collect();
+        let mut views: Vec<_> = entries.map(|(id, entry)| self.view_of(id, entry)).collect();
         views.sort_by(|a, b| {
             (&a.namespace, &a.pod, &a.container, &a.id).cmp(&(&b.namespace, &b.pod, &b.container, &b.id))
         });
         views
+    }
+
+    pub(super) fn view_of(&self, id: &str, entry: &Entry) -> crate::admin::model::ContainerView {
+        let drifted = self.sentinel.of(entry);
+        let drifted: Vec<_> = drifted.map(|((_, file), value, expected)| (file, value, expected)).collect();
+        view(entry, &self.policy, self.steward.mode(id).name(), &drifted)
     }
 }

@@ -3,7 +3,6 @@
 use super::{
     Agent,
     shrinks::{Ask, Failed, Given},
-    view::view,
 };
 use crate::{
     actuate::StateDir,
@@ -66,7 +65,7 @@ impl Agent {
     /// Has the figures be those of now.
     pub(super) fn refresh(&mut self) {
         let gauges = self.book.iter().map(|(id, entry)| {
-            let mut gauges = ContainerGauges::from(&view(entry, &self.policy, self.steward.mode(id).name()));
+            let mut gauges = ContainerGauges::from(&self.view_of(id, entry));
             if let Some(reading) = &entry.reading {
                 gauges.read(&reading.sample);
             }

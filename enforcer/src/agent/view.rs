@@ -1,6 +1,7 @@
 //! What the agent says of a container. No I/O.
 
 use super::book::Entry;
+use crate::probe::{LimitKind, LimitValue};
 use crate::{
     admin::model::ContainerView,
     cgroup::{printable, shown},
@@ -9,8 +10,11 @@ use crate::{
 use enforcer_gate::{Bytes, Policy};
 use std::collections::BTreeMap;
 
+/// A limit that has drifted, what it holds and what it should.
+pub(super) type Of = (LimitKind, LimitValue, Expected);
+
 /// A container as people and scripts are told of it.
-pub(super) fn view(entry: &Entry, policy: &Policy, mode: &str) -> ContainerView {
+pub(super) fn view(entry: &Entry, policy: &Policy, mode: &str, drifted: &[Of]) -> ContainerView {
     let Entry { pod, container, reading, .. } = entry;
     let home = container.home.as_ref();
     let pod_cgroup = pod.cgroup.as_ref().map(|pod| shown(&pod.path));
@@ -48,7 +52,7 @@ pub(super) fn view(entry: &Entry, policy: &Policy, mode: &str) -> ContainerView 
         policy: mode.into(),
         policy_state: entry.policy_state.clone(),
         last_verdict: entry.last_verdict.clone(),
-        drift: entry.drift().into_iter().map(|(value, expected)| drift(value, &expected)).collect(),
+        drift: drifted.iter().map(drift).collect(),
         missing,
     }
 }
@@ -58,10 +62,10 @@ fn terms(terms: enforcer_gate::Terms) -> BTreeMap<String, Bytes> {
     named.map(|term| (term.name.to_owned(), term.bytes)).collect()
 }
 
-fn drift(value: crate::probe::LimitValue, expected: &Expected) -> String {
+fn drift((file, value, expected): &Of) -> String {
     let expected = match expected {
         Expected::Value(expected) => value_shown(*expected).to_string(),
         Expected::Shares(shares) => format!("{shares} shares"),
     };
-    format!("memory.max is {}, the runtime has {expected}", value_shown(value))
+    format!("{} is {}, the runtime has {expected}", file.name(), value_shown(*value))
 }

@@ -2,6 +2,7 @@
 //! applies the unit's properties: after a `daemon-reload`, say, when the guard may be gone.
 
 use super::mend::{MendError, read};
+use super::unit::set_only;
 use crate::cgroup::Cgroup;
 use crate::probe::{LimitKind, LimitValue};
 use crate::systemd::{self, Lasting};
@@ -12,5 +13,5 @@ pub fn keep(cgroup: &Cgroup, file: LimitKind) -> Result<Option<LimitValue>, Mend
     let now = read(cgroup, file)?;
     let properties = systemd::properties(file, now);
     let lasting = if systemd::outlasts(unit, &properties) { Lasting::Ever } else { Lasting::Boot };
-    Ok(systemd::set(unit, &properties, lasting)?.then_some(now))
+    Ok(set_only(cgroup, unit, (file, now), lasting)?.then_some(now))
 }

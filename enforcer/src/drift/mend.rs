@@ -2,6 +2,7 @@
 //! memory could run out.
 
 use super::cause::accepted;
+use super::unit::set_only;
 use super::value::{self, Expected, parse};
 use super::weight::Conversion;
 use crate::cgroup::{Cgroup, CgroupError};
@@ -26,6 +27,9 @@ pub enum MendError {
     /// Lowering it could kill.
     #[error("it would be lowered, which only enforcer shrink does safely")]
     Lowers,
+    /// Another session is at work on the cgroup.
+    #[error("pid {0} of enforcer's is at work on it")]
+    Busy(u32),
     /// systemd does not do it.
     #[error(transparent)]
     Systemd(#[from] SystemdError),
@@ -52,7 +56,7 @@ pub fn mend(cgroup: &Cgroup, file: LimitKind, expected: &Expected) -> Result<(Wa
     }
     let unit = systemd::unit_here(cgroup.path());
     let is_unit = match unit {
-        Some(unit) => systemd::set(unit, &systemd::properties(file, wanted), Lasting::Boot)?,
+        Some(unit) => set_only(cgroup, unit, (file, wanted), Lasting::Boot)?,
         None => false,
     };
     if !is_unit {

@@ -8,6 +8,7 @@ mod cause;
 mod keep;
 mod mend;
 mod turns;
+mod unit;
 mod value;
 mod watch;
 mod weight;

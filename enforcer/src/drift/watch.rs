@@ -208,6 +208,11 @@ impl Watch {
         self.ready.push(Report { write: *write, about, outcome });
     }
 
+    /// A limit does not drift after all, or any more: what it does from now on is news.
+    pub fn forget(&mut self, cgroup: CgroupId, file: LimitKind) {
+        self.drifted.remove(&(cgroup, file));
+    }
+
     /// A value of a limit drifts, at this time (`CLOCK_MONOTONIC`).
     pub fn drift(&mut self, cgroup: CgroupId, file: LimitKind, value: LimitValue, at_ns: u64) -> Drift {
         let full = self.drifted.len() >= DRIFTED_MAX && !self.drifted.contains_key(&(cgroup, file));

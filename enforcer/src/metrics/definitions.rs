@@ -188,7 +188,7 @@ metrics! {
     LimitWrites = "enforcer_limit_writes", Counter, None, [File, Writer], Stable,
         "Writes to limit files of cgroups, by file and by who wrote, as far as the kernel vouches for it.";
     Drifts = "enforcer_drifts", Counter, None, [File, Writer], Stable,
-        "Writes that left a limit other than it should be, by file and by who wrote.";
+        "Limits that were found to be other than the runtime has them, by file and by who wrote (`other` where no write was seen).";
     Mends = "enforcer_mends", Counter, None, [File, Outcome], Stable,
         "Tries to put back a limit that had drifted.";
     GuardArmed = "enforcer_guard_armed", Gauge, None, [], Stable,

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Is there where the third disk holds a Debian.
+/// Is there where the third disk holds a Debian; names the files that it gets besides those in /bin.
 const WANTED: &str = "/debian";
 const DISK: &str = "/dev/vdc";
 const ROOT: &str = "/sysroot";
@@ -70,6 +70,11 @@ fn bring_programs() -> Result<()> {
         if from.exists() {
             fs::copy(&from, Path::new(ROOT).join(name))?;
         }
+    }
+    for path in fs::read_to_string(WANTED)?.split_terminator('\0') {
+        let to = Path::new(ROOT).join(path.trim_start_matches('/'));
+        fs::create_dir_all(to.parent().unwrap_or(Path::new(ROOT)))?;
+        fs::copy(path, &to).with_context(|| format!("bring {path}"))?;
     }
     let units = Path::new(ROOT).join("etc/systemd/system");
     let wants = units.join("multi-user.target.wants");

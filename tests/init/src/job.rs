@@ -33,7 +33,7 @@ pub(crate) fn run(report: &str) -> Result<i32> {
     }
     let child = Command::new(&program)
         .args(arguments)
-        .env("PATH", "/bin:/sbin")
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .env("HOME", "/tmp")
         .env("TERM", "dumb")
         .env("RUST_BACKTRACE", "1")

@@ -27,11 +27,10 @@ impl Session {
         let took = Micros::new(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
         match result {
             Ok(_) => OutcomeKind::Reclaimed { took, partial: false },
-            Err(Errno::EAGAIN) => OutcomeKind::Reclaimed { took, partial: true },
             Err(Errno::ENODEV) => OutcomeKind::Gone,
             Err(Errno::EINTR) if self.shared.is_restoring() => interrupted("memory.reclaim"),
-            // Somebody else's signal, such as SIGSTOP and SIGCONT: what was reclaimed until then stays so.
-            Err(Errno::EINTR) => OutcomeKind::Reclaimed { took, partial: true },
+            // EINTR is somebody else's signal, such as SIGSTOP and SIGCONT: what was reclaimed until then stays so.
+            Err(Errno::EAGAIN | Errno::EINTR) => OutcomeKind::Reclaimed { took, partial: true },
             Err(errno) => OutcomeKind::Failed {
                 what: format!("can't write memory.reclaim: {}", errno.desc()),
                 errno: errno as i32,

@@ -115,14 +115,13 @@ fn describe_began(began: &Began) -> String {
     if standing.unlisted > 0 {
         places.push(format!("{} more", standing.unlisted));
     }
-    format!(
-        "the guard {} began ({}): {} of {}, at least {} above usage",
-        began.pid,
-        standing.mode,
-        standing.files.join(", "),
-        places.join(", "),
-        standing.margin
-    )
+    let (pid, mode) = (began.pid, &standing.mode);
+    if places.is_empty() {
+        // The agent's: what it covers changes with the pods.
+        return format!("the guard {pid} began ({mode}), and covers nothing yet");
+    }
+    let (files, margin) = (standing.files.join(", "), standing.margin);
+    format!("the guard {pid} began ({mode}): {files} of {}, at least {margin} above usage", places.join(", "))
 }
 
 #[cfg(test)]
@@ -182,5 +181,11 @@ mod tests {
             "the guard 9 began (enforce): memory.max of /sys/fs/cgroup/a, all below /sys/fs/cgroup/b, 3 more, \
              at least 1Mi above usage"
         );
+        let mut empty = began();
+        empty.standing.cgroups.clear();
+        empty.standing.below.clear();
+        empty.standing.unlisted = 0;
+        let row = super::row(&Stored::Began(empty)).expect("a row");
+        assert_eq!(row[8], "the guard 9 began (enforce), and covers nothing yet");
     }
 }

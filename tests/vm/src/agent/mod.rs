@@ -2,6 +2,7 @@
 //! bears here.
 
 mod acts;
+mod commands;
 mod disks;
 mod numbers;
 mod pauses;
@@ -28,6 +29,7 @@ pub(crate) fn cases() -> Vec<Case> {
         debian("agent::a_runtime_that_comes_late_or_hangs_is_found_again", sees::runtime),
         debian("agent::an_oom_in_a_child_is_told_with_names_and_image", sees::oom),
         debian("agent::drift_is_told_and_mended", sees::drift),
+        debian("agent::what_enforcer_and_the_runtime_are_told_to_do_is_no_drift", commands::no_drift),
         debian("agent::a_pod_that_asks_for_it_is_shrunk_and_then_left_alone", acts::auto_shrink),
         debian("agent::a_guarded_pod_is_guarded_and_no_other", acts::guard),
         debian("agent::pause_takes_back_what_is_in_flight", acts::pause),
