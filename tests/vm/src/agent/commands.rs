@@ -47,7 +47,7 @@ pub(super) fn no_drift() {
         let said = agent.said_so_far();
         let told: Vec<_> =
             said.iter().filter(|said| said["kind"] == "drift" || said["kind"] == "mended").collect();
-        assert_eq!(told.len(), 2, "{told:#?}");
+        assert!(told.is_empty(), "besides these two: {told:#?}");
 
         // Swap that drifts is told, also to who looks later.
         write(&cgroup, "memory.swap.max", "max");
