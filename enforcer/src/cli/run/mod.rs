@@ -74,6 +74,8 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let source = source(options, &loaded);
     let ended = tokio::task::LocalSet::new().block_on(&runtime, async {
         let agent = Agent::start(config, source, tell).await.map_err(|error| explain(&error))?;
+        // It answers. Where no service manager waits for that, or it does not listen, nothing is different.
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         Ok(Box::pin(agent.run()).await)
     });
     end_at_once();
