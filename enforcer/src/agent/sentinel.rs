@@ -95,8 +95,10 @@ impl Sentinel {
         let now_ns = nanos(ClockId::CLOCK_MONOTONIC);
         let reports = self.watch.take(now_ns);
         for report in &reports {
-            if let Outcome::Ended { drift: Drift::New | Drift::Known, .. } = report.outcome {
-                self.suspects.add((report.write.cgroup, report.write.file), Some(report.clone()), now_ns);
+            let Outcome::Ended { drift, .. } = report.outcome else { continue };
+            if drift != Drift::No {
+                let place = (report.write.cgroup, report.write.file);
+                self.suspects.written(place, report.clone(), drift == Drift::New, now_ns);
             }
         }
         for ((path, file), _) in self.turns.due(now_ns) {
@@ -112,7 +114,7 @@ impl Sentinel {
     pub(super) fn found(&mut self, cgroup: CgroupId, file: LimitKind) -> bool {
         // A write that was told or is on its way has more to say.
         !self.watch.is_to_be_told(cgroup, file)
-            && self.suspects.add((cgroup, file), None, nanos(ClockId::CLOCK_MONOTONIC))
+            && self.suspects.read((cgroup, file), nanos(ClockId::CLOCK_MONOTONIC))
     }
 
     /// The cgroups of whose limits the runtime is to be asked once more.
@@ -145,13 +147,8 @@ impl Sentinel {
         if self.drifting.len() < DRIFTING_MAX {
             self.drifting.insert((cgroup, file), (value, expected));
         }
-        let told = suspect.report.as_ref().map(|report| report.outcome);
-        let is_new = match told {
-            Some(Outcome::Ended { drift, .. }) => drift == Drift::New,
-            Some(Outcome::Running) | None => {
-                self.watch.drift(cgroup, file, value, nanos(ClockId::CLOCK_MONOTONIC)) == Drift::New
-            }
-        };
+        let is_new = suspect.is_new
+            || self.watch.drift(cgroup, file, value, nanos(ClockId::CLOCK_MONOTONIC)) == Drift::New;
         self.ask(path, file, &expected, paused);
         Some(Drifted { cgroup, file, value, report: suspect.report, is_new })
     }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 /// What an update may take from the first write of a limit to the runtime's new word on it. The runtime is asked at the
 /// begin and once more in the middle.
 pub(super) const SETTLES_NS: u64 = 6_000_000_000;
+/// Whoever writes again and again puts it off for no longer than this.
+const LONGEST_NS: u64 = 4 * SETTLES_NS;
 /// Of more, a later reading or write tells.
 const SUSPECTS_MAX: usize = 4096;
 
@@ -19,6 +21,9 @@ pub(super) type Place = (CgroupId, LimitKind);
 pub(super) struct Suspect {
     /// The write that made it so, where one was seen.
     pub(super) report: Option<Report>,
+    /// Whether a value of it was not told before.
+    pub(super) is_new: bool,
+    first_ns: u64,
     since_ns: u64,
     asked: bool,
 }
@@ -28,17 +33,32 @@ pub(super) struct Suspect {
 pub(super) struct Suspects(BTreeMap<Place, Suspect>);
 
 impl Suspects {
-    /// It was found to differ from what the runtime has, by this write or by a reading. Whether that is news.
-    pub(super) fn add(&mut self, place: Place, report: Option<Report>, now_ns: u64) -> bool {
+    /// It was written, and differs from what the runtime has; `is_new` where this value of it was not told before. It has
+    /// its time anew: this may be another update.
+    pub(super) fn written(&mut self, place: Place, report: Report, is_new: bool, now_ns: u64) {
         if let Some(suspect) = self.0.get_mut(&place) {
-            suspect.report = report.or(suspect.report.take());
-            return false;
+            suspect.is_new |= is_new;
+            suspect.report = Some(report);
+            if now_ns < suspect.first_ns.saturating_add(LONGEST_NS) {
+                (suspect.since_ns, suspect.asked) = (now_ns, false);
+            }
+        } else {
+            self.insert(place, Some(report), is_new, now_ns);
         }
-        if self.0.len() >= SUSPECTS_MAX {
-            return false;
+    }
+
+    /// It was read, and differs from what the runtime has. Whether that is news.
+    pub(super) fn read(&mut self, place: Place, now_ns: u64) -> bool {
+        !self.0.contains_key(&place) && self.insert(place, None, false, now_ns)
+    }
+
+    fn insert(&mut self, place: Place, report: Option<Report>, is_new: bool, now_ns: u64) -> bool {
+        let has_room = self.0.len() < SUSPECTS_MAX;
+        if has_room {
+            let suspect = Suspect { report, is_new, first_ns: now_ns, since_ns: now_ns, asked: false };
+            self.0.insert(place, suspect);
         }
-        self.0.insert(place, Suspect { report, since_ns: now_ns, asked: false });
-        true
+        has_room
     }
 
     /// Those of which the runtime is to be asked once more.
@@ -72,9 +92,31 @@ impl Suspect {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        drift::{About, Watch, Who, parse},
+        probe::{LimitWrite, Task, Text, WriteEnd},
+    };
 
     fn place(id: u64) -> Place {
         (CgroupId::new(id), LimitKind::MemoryMax)
+    }
+
+    fn report() -> Report {
+        let limit = parse(LimitKind::MemoryMax, "4096").expect("a limit");
+        let write = LimitWrite {
+            at_ns: 0,
+            begin_ns: 0,
+            cgroup: CgroupId::new(1),
+            file: LimitKind::MemoryMax,
+            writer: Task { pid: 7, tgid: 7, comm: Text::new(b"runc"), cgroup: None },
+            asked: Text::new(b"4096"),
+            old: limit,
+            end: Some(WriteEnd { new: limit, result: Ok(4) }),
+        };
+        let about = About { cgroup: None, writer_cgroup: None, who: Who::Other, expected: None };
+        let mut watch = Watch::default();
+        watch.told(&write, || Some(about));
+        watch.take(0).pop().expect("a report")
     }
 
     fn judged(suspects: &mut Suspects, now_ns: u64) -> Vec<Place> {
@@ -84,7 +126,7 @@ mod tests {
     #[test]
     fn each_is_asked_of_once_more_and_then_judged_once() {
         let mut suspects = Suspects::default();
-        assert!(suspects.add(place(1), None, 5) && !suspects.add(place(1), None, 100));
+        assert!(suspects.read(place(1), 5) && !suspects.read(place(1), 100));
         assert_eq!(suspects.due_ns(), Some(5 + SETTLES_NS / 2));
         assert_eq!(suspects.ask_again(4 + SETTLES_NS / 2), []);
         // Not before it was asked of, however late it is.
@@ -95,16 +137,37 @@ mod tests {
         assert_eq!(judged(&mut suspects, 4 + SETTLES_NS), []);
         assert_eq!(judged(&mut suspects, 5 + SETTLES_NS), [place(1)]);
         assert_eq!((judged(&mut suspects, u64::MAX), suspects.due_ns()), (vec![], None));
-        assert!(suspects.add(place(1), None, 200), "it is news again");
+        assert!(suspects.read(place(1), 200), "it is news again");
+    }
+
+    #[test]
+    fn a_further_write_has_its_time_but_not_for_ever() {
+        let mut suspects = Suspects::default();
+        let written = |suspects: &mut Suspects, is_new, now_ns| {
+            suspects.written(place(1), report(), is_new, now_ns);
+        };
+        written(&mut suspects, true, 0);
+        assert_eq!(suspects.ask_again(SETTLES_NS - 1), [place(1)]);
+        written(&mut suspects, false, SETTLES_NS - 1);
+        assert_eq!(suspects.ask_again(SETTLES_NS), [], "its time begins anew");
+        let mut now_ns = SETTLES_NS;
+        while now_ns < LONGEST_NS + SETTLES_NS {
+            written(&mut suspects, false, now_ns);
+            now_ns += 1_000_000;
+        }
+        suspects.ask_again(now_ns);
+        let judged = suspects.ripe(now_ns);
+        assert_eq!(judged.len(), 1);
+        assert!(judged[0].1.is_new && judged[0].1.report.is_some(), "what was new once is told");
     }
 
     #[test]
     fn there_is_an_end_to_them() {
         let mut suspects = Suspects::default();
         for id in 0..SUSPECTS_MAX as u64 {
-            assert!(suspects.add(place(id), None, 0));
+            assert!(suspects.read(place(id), 0));
         }
-        assert!(!suspects.add(place(u64::MAX), None, 0));
+        assert!(!suspects.read(place(u64::MAX), 0));
         assert_eq!(suspects.0.len(), SUSPECTS_MAX);
     }
 }
