@@ -26,9 +26,18 @@ const TO: i64 = 48;
 async fn shrinking(home: &Home, folder: &Path, spans: &[&str]) -> (Child, Probe) {
     let mut probe = listen();
     let words = ["shrink", &home.target, "--to=48Mi"];
-    let child = spawn(&[&words, spans].concat(), folder);
+    let mut child = spawn(&[&words, spans].concat(), folder);
     let ours = (TO * MIB).to_string();
-    until(&mut probe, &home.scope, LimitKind::MemoryMax, "enforcer", |asked| asked == ours).await;
+    let early = async {
+        while child.try_wait().expect("is ours").is_none() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let is_early = tokio::select! {
+        () = until(&mut probe, &home.scope, LimitKind::MemoryMax, "enforcer", |asked| asked == ours) => false,
+        () = early => true,
+    };
+    assert!(!is_early, "it ends early: {:#?}", ended(child));
     (child, probe)
 }
 
