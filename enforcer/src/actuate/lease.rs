@@ -59,13 +59,16 @@ pub fn check_free(cgroup: &Cgroup) -> Result<(), ActuateError> {
 /// The process of a session, or of a restorer, other than this one's that is at work on the cgroup. Goes by `/proc/locks` and
 /// takes no lock, so it is in nobody's way. `None` where nobody is, or the process is in another pid namespace.
 pub fn at_work(cgroup: &Cgroup) -> Option<u32> {
-    let file = cgroup.open_file("memory.reclaim", OFlag::O_WRONLY).ok()?;
-    holder(&file).filter(|pid| *pid != std::process::id())
+    who_has(cgroup).filter(|pid| *pid != std::process::id())
 }
 
 /// Whether any session, or a restorer, is at work on the cgroup, as `/proc/locks` tells.
 pub fn is_held(cgroup: &Cgroup) -> bool {
-    cgroup.open_file("memory.reclaim", OFlag::O_WRONLY).is_ok_and(|file| holder(&file).is_some())
+    who_has(cgroup).is_some()
+}
+
+fn who_has(cgroup: &Cgroup) -> Option<u32> {
+    holder(cgroup.open_file("memory.reclaim", OFlag::O_WRONLY).ok()?)
 }
 
 #[cfg(test)]
