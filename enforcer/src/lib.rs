@@ -27,6 +27,7 @@ pub mod names;
 pub mod node;
 pub mod observe;
 pub mod oom;
+pub mod overhead;
 mod phase;
 pub mod policy;
 mod private_dir;

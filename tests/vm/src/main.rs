@@ -15,6 +15,7 @@ mod drift;
 mod guard;
 mod guest;
 mod oom;
+mod overhead;
 mod probe;
 mod process;
 mod resize;
@@ -42,6 +43,7 @@ fn main() {
     cases.extend(guard::cases());
     cases.extend(drift::cases());
     cases.extend(oom::cases());
+    cases.extend(overhead::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());
     case::run(cases, case::Selection::asked());

@@ -1,0 +1,91 @@
+//! What a pod costs, measured with a real containerd.
+
+mod ends;
+mod figures;
+
+use crate::cri::rig::Containerd;
+use enforcer::overhead::helpers::Process;
+use enforcer::overhead::sample::Proc;
+use enforcer_vm_tests::case::{Case, Tier, nothing};
+use enforcer_vm_tests::scratch::MOUNT;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// Of every pod that a measurement makes.
+const LABEL: &str = "enforcer.dev/overhead";
+/// A short form: some ten pods, of which four run at a time.
+const SHORT: [&str; 8] = [
+    "--steps=0,2,4",
+    "--repetitions=3",
+    "--settle=30s",
+    "--duration=3s",
+    "--seed=7",
+    "--output=json",
+    "--deadline=60s",
+    "--cgroup-driver=systemd",
+];
+
+pub(crate) fn cases() -> Vec<Case> {
+    let debian = |name, run| Case { name, tier: Tier::Debian, needs: nothing, run };
+    vec![
+        debian("overhead::runc_is_measured_and_the_node_confirms_it", figures::runc),
+        debian("overhead::crun_is_measured_and_the_node_confirms_it", figures::crun),
+        debian("overhead::a_helper_that_is_not_found_is_missed", figures::hidden),
+        debian("overhead::told_to_stop_it_removes_what_it_made", ends::stopped),
+        debian("overhead::what_a_killed_one_left_is_cleaned_up", ends::killed),
+        debian("overhead::what_only_looks_like_a_shim_is_not_counted", ends::look_alike),
+        debian("overhead::a_runtime_that_ends_in_the_middle_is_told_and_cleaned_up", ends::restarted),
+    ]
+}
+
+/// `enforcer overhead` with these words.
+fn overhead(words: &[&str]) -> Command {
+    let mut command = Command::new("/bin/enforcer");
+    command.arg("overhead").args(words).stdin(Stdio::null());
+    command
+}
+
+/// Starts a measurement in its short form.
+fn start(more: &[&str]) -> Child {
+    let words: Vec<&str> = ["measure"].iter().chain(&SHORT).chain(more).copied().collect();
+    overhead(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+}
+
+/// What it says, and its exit code.
+fn ended(output: &Output) -> (Value, Option<i32>) {
+    let told = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}; {told}"));
+    (json, output.status.code())
+}
+
+/// Waits until the runtime has so many pods of a measurement, and gives back their sandboxes.
+async fn pods(containerd: &Containerd, at_least: usize) -> Vec<String> {
+    let client = containerd.client().await;
+    let began = std::time::Instant::now();
+    loop {
+        let pods = client.list_pod_sandbox(None).await.expect("is listed");
+        let ours = pods.into_iter().filter(|pod| pod.labels.contains_key(LABEL));
+        let ours: Vec<String> = ours.map(|pod| pod.id).collect();
+        if ours.len() >= at_least {
+            return ours;
+        }
+        assert!(began.elapsed() < crate::cri::rig::LONG, "no pods come");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+/// No pod, image, cgroup or mount of a measurement is there any more.
+async fn nothing_is_left(containerd: &Containerd) {
+    assert_eq!(pods(containerd, 0).await, [] as [String; 0]);
+    let images = containerd.client().await.list_images().await.expect("is listed");
+    let tags: Vec<String> = images.into_iter().flat_map(|image| image.repo_tags).collect();
+    assert!(!tags.iter().any(|tag| tag.contains("enforcer-overhead")), "{tags:?}");
+    let slices = Path::new(MOUNT).join("kubepods.slice");
+    assert!(!slices.exists(), "{} is still there", slices.display());
+    let table = Proc::default().table().expect("is read");
+    let is_shim = |process: &&Process| process.argv.iter().any(|arg| arg == "k8s.io");
+    let shims: Vec<_> = table.iter().filter(is_shim).collect();
+    assert!(shims.is_empty(), "{shims:?}");
+}
