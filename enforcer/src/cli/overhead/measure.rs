@@ -1,6 +1,6 @@
 //! `enforcer overhead measure`.
 
-use super::{client, failed, node, report, tokio};
+use super::{client, failed, html, node, report, tokio};
 use crate::{
     cgroup::shown,
     cli::{Exit, Failure, json, options, output::aside, print},
@@ -73,7 +73,7 @@ pub(super) struct Options {
     /// Only say what would be made
     #[arg(long)]
     plan: bool,
-    /// What to print: a table, JSON with every sample, or a `RuntimeClass`
+    /// What to print: a table, JSON with every sample, a `RuntimeClass`, or a page with charts
     #[arg(long, value_name = "FORM", default_value = "table")]
     output: Form,
     #[command(flatten)]
@@ -85,6 +85,7 @@ enum Form {
     Table,
     Json,
     Yaml,
+    Html,
 }
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -105,6 +106,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         Form::Table => report::table(&run),
         Form::Json => json::line(&run),
         Form::Yaml => report::yaml(&run),
+        Form::Html => html::page(&run),
     })?;
     Ok(exit(&run))
 }

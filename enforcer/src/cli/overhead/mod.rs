@@ -1,6 +1,7 @@
 //! `enforcer overhead`: what a pod costs beyond its containers.
 
 mod clean;
+mod html;
 mod measure;
 mod report;
 

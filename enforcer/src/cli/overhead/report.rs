@@ -35,7 +35,7 @@ pub(super) fn plan(plan: &Plan) -> String {
     )
 }
 
-fn handler(handler: &str) -> String {
+pub(super) fn handler(handler: &str) -> String {
     if handler.is_empty() { "the default one".into() } else { shown(handler) }
 }
 
@@ -136,7 +136,7 @@ fn flags(run: &Run) -> BTreeMap<String, usize> {
     counts
 }
 
-fn verdict(acceptance: &Acceptance) -> String {
+pub(super) fn verdict(acceptance: &Acceptance) -> String {
     let Acceptance { slope, attributed, unexplained, verdict, observations, drift: _ } = acceptance;
     let confidence = CONFIDENCE * 100.0;
     let found = format!(
@@ -164,7 +164,7 @@ fn signed(bytes: f64) -> String {
     format!("{:.2}Mi", bytes / 1_048_576.0)
 }
 
-fn mib(bytes: Bytes) -> String {
+pub(super) fn mib(bytes: Bytes) -> String {
     format!("{}Mi", bytes.get() >> 20)
 }
 
