@@ -9,6 +9,8 @@ pub mod driver;
 pub mod fit;
 pub mod helpers;
 pub mod image;
+#[cfg(test)]
+pub(crate) mod measured;
 pub mod model;
 pub mod parse;
 pub mod pods;

@@ -1,9 +1,9 @@
 //! `enforcer overhead measure`.
 
-use super::{client, failed, html, node, report, tokio};
+use super::{Form, client, failed, node, report, tokio};
 use crate::{
     cgroup::shown,
-    cli::{Exit, Failure, json, options, output::aside, print},
+    cli::{Exit, Failure, options, output::aside, print},
     overhead::{
         driver::Driver,
         fit::Verdict,
@@ -12,7 +12,6 @@ use crate::{
         step,
     },
 };
-use clap::ValueEnum;
 use enforcer_gate::{Bytes, Micros};
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
@@ -80,14 +79,6 @@ pub(super) struct Options {
     cri: options::Cri,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Table,
-    Json,
-    Yaml,
-    Html,
-}
-
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let plan = plan(options)?;
     if options.plan {
@@ -102,12 +93,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         let say = |text: &str| aside(&format!("{text}\n"));
         measure(&client, &mount, &plan, &say, stop).await.map_err(|error| failed(WHAT, &error))
     })?;
-    print(&match options.output {
-        Form::Table => report::table(&run),
-        Form::Json => json::line(&run),
-        Form::Yaml => report::yaml(&run),
-        Form::Html => html::page(&run),
-    })?;
+    print(&options.output.of(&run))?;
     Ok(exit(&run))
 }
 

@@ -4,14 +4,15 @@ mod clean;
 mod html;
 mod measure;
 mod report;
+mod stored;
 
-use super::{Exit, Failure, failure, options};
+use super::{Exit, Failure, failure, json, options};
 use crate::{
     cgroup::Mount,
     cri::{self, Client},
-    overhead::run::OverheadError,
+    overhead::{model::Run, run::OverheadError},
 };
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// Measures what a pod costs beyond its containers, for `overhead.podFixed` of a `RuntimeClass`
@@ -24,13 +25,38 @@ pub(super) struct Options {
 #[derive(Debug, Subcommand)]
 enum Command {
     Measure(measure::Options),
+    Report(stored::ReportOptions),
+    Compare(stored::CompareOptions),
     Clean(clean::Options),
 }
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.command {
         Command::Measure(options) => measure::run(options),
+        Command::Report(options) => stored::report(options),
+        Command::Compare(options) => stored::compare(options),
         Command::Clean(options) => clean::run(options),
+    }
+}
+
+/// How a measurement is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Table,
+    Json,
+    Yaml,
+    Html,
+}
+
+impl Form {
+    /// The measurement in this form.
+    fn of(self, run: &Run) -> String {
+        match self {
+            Self::Table => report::table(run),
+            Self::Json => json::line(run),
+            Self::Yaml => report::yaml(run),
+            Self::Html => html::page(run),
+        }
     }
 }
 

@@ -160,7 +160,7 @@ pub(super) fn verdict(acceptance: &Acceptance) -> String {
 }
 
 /// MiB, with its sign.
-fn signed(bytes: f64) -> String {
+pub(super) fn signed(bytes: f64) -> String {
     format!("{:.2}Mi", bytes / 1_048_576.0)
 }
 

@@ -1,57 +1,6 @@
 use super::*;
-use crate::overhead::{
-    fit,
-    model::{NodeSample, PodSample, Term},
-};
-use enforcer_gate::Bytes;
+use crate::overhead::measured::measured;
 use std::collections::BTreeMap;
-
-const MIB: u64 = 1 << 20;
-
-/// Seven steps of pods that cost 8 MiB each, of which the node confirms all.
-fn run(sandbox: &str) -> Run {
-    let steps: Vec<u32> = vec![0, 4, 2, 4, 0, 2, 4];
-    let nodes = steps.iter().enumerate().map(|(step, pods)| NodeSample {
-        step,
-        pods: *pods,
-        made: 4,
-        available: Bytes::new(1000 * MIB - u64::from(*pods) * 8 * MIB + step as u64 * 4096),
-        on_cpus: Bytes::ZERO,
-        known: BTreeMap::new(),
-        unsettled: step == 2,
-    });
-    let pods = steps.iter().enumerate().flat_map(|(step, pods)| {
-        (0..*pods).map(move |pod| PodSample {
-            step,
-            sandbox: format!("{sandbox}{pod}"),
-            terms: [
-                (Term::PodKernel, Bytes::new(MIB)),
-                (Term::HelperAnon, Bytes::new(7 * MIB + u64::from(pod))),
-            ]
-            .into(),
-            app: Bytes::ZERO,
-            app_kept: Bytes::ZERO,
-            helpers: Vec::new(),
-            flags: Vec::new(),
-        })
-    });
-    let (nodes, pods) = (nodes.collect(), pods.collect());
-    let mut run = Run {
-        version: 1,
-        id: "1".into(),
-        runtime: "containerd 1.7".into(),
-        handler: "run<c>&\"".into(),
-        kernel: "6.12".into(),
-        seed: 1,
-        steps,
-        pods,
-        nodes,
-        partial: None,
-        result: None,
-    };
-    run.result = fit::outcome(&run, Bytes::new(MIB));
-    run
-}
 
 /// Every element that is opened is closed, in order, and every text is escaped.
 fn elements(page: &str) -> BTreeMap<String, usize> {
@@ -76,7 +25,7 @@ fn elements(page: &str) -> BTreeMap<String, usize> {
 
 #[test]
 fn every_reading_is_in_the_charts() {
-    let run = run("abc");
+    let run = measured(8, "abc");
     let page = page(&run);
     let counts = elements(&page);
     assert_eq!(counts["circle"], run.nodes.len());
@@ -88,7 +37,7 @@ fn every_reading_is_in_the_charts() {
 
 #[test]
 fn nothing_is_fetched_and_names_are_only_text() {
-    let page = page(&run("<script>alert(1)</script>\"&\u{1b}[31m"));
+    let page = page(&measured(8, "<script>alert(1)</script>\"&\u{1b}[31m"));
     let counts = elements(&page);
     for name in ["script", "link", "img", "iframe", "image", "use"] {
         assert_eq!(counts.get(name), None, "{name}");
@@ -101,7 +50,7 @@ fn nothing_is_fetched_and_names_are_only_text() {
 
 #[test]
 fn with_too_little_to_say_there_are_no_charts() {
-    let mut run = run("abc");
+    let mut run = measured(8, "abc");
     run.result = None;
     let counts = elements(&page(&run));
     assert_eq!((counts.get("circle"), counts["h2"]), (None, 2));
