@@ -1,5 +1,6 @@
 //! From readings to what a pod costs. No I/O; nothing wraps, and what would is flagged.
 
+use super::cpu::Cpu;
 use super::model::{Flag, Helper, HelperMemory, PodSample, Term};
 use enforcer_gate::{Bytes, MemoryStat};
 use std::collections::BTreeMap;
@@ -52,6 +53,8 @@ pub struct Readings {
     pub pod: Usage,
     /// Its app containers'.
     pub apps: Vec<Usage>,
+    /// What CPU time was used beyond its containers.
+    pub cpu: Option<Cpu>,
     /// Its helpers, with their memory.
     pub helpers: Vec<Helper>,
     /// What went wrong while they were read.
@@ -71,7 +74,7 @@ const IN_POD: [Term; 7] = [
 
 /// What the pod costs.
 pub fn account(step: usize, sandbox: &str, readings: Readings) -> PodSample {
-    let Readings { pod, apps, helpers, mut flags } = readings;
+    let Readings { pod, apps, cpu, helpers, mut flags } = readings;
     let mut terms = BTreeMap::new();
     for term in IN_POD {
         let apps: Bytes = apps.iter().map(|app| app.part(term)).sum();
@@ -99,6 +102,7 @@ pub fn account(step: usize, sandbox: &str, readings: Readings) -> PodSample {
         step,
         sandbox: sandbox.into(),
         terms,
+        cpu,
         app: apps.iter().map(|app| app.current).sum(),
         app_kept: apps.iter().map(Usage::kept).sum(),
         helpers,
@@ -151,6 +155,7 @@ mod tests {
     #[test]
     fn the_pod_less_its_containers_and_helpers_outside_once() {
         let readings = Readings {
+            cpu: None,
             pod: usage(1000, 300, 200, 400, 100),
             apps: vec![usage(250, 100, 100, 40, 10), usage(100, 50, 0, 40, 0)],
             helpers: vec![helper(false, 5000), helper(false, 60), helper(true, 1 << 40)],
@@ -180,6 +185,7 @@ mod tests {
     #[test]
     fn what_can_not_be_is_clamped_and_flagged() {
         let readings = Readings {
+            cpu: None,
             pod: usage(100, 100, 0, 0, 0),
             apps: vec![usage(u64::MAX, u64::MAX, 0, 0, 0)],
             ..Readings::default()
@@ -199,6 +205,7 @@ mod tests {
         ) {
             let of = |[current, anon, file, kernel, slab]: [u64; 5]| usage(current, anon, file, kernel, slab);
             let readings = Readings {
+                cpu: None,
                 pod: of(pod), apps: vec![of(app)], helpers: vec![helper(false, anon)], flags: Vec::new(),
             };
             let sample = account(0, "s", readings);

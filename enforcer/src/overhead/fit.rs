@@ -4,6 +4,7 @@
 mod least_squares;
 mod student;
 
+use super::cpu;
 use super::model::{NodeSample, Outcome, PodSample, Run, Spread, Term};
 use enforcer_gate::Bytes;
 use least_squares::least_squares;
@@ -164,6 +165,7 @@ pub fn outcome(run: &Run, margin: Bytes) -> Option<Outcome> {
         total,
         kept,
         acceptance,
+        cpu: cpu::spread(whole.iter().filter_map(|pod| pod.cpu)),
         pod_fixed: round_up_mib(total.p95.saturating_add(margin)),
         incomplete: run.pods.len() - whole.len(),
         beside: beside.collect(),

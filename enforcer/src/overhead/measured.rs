@@ -1,10 +1,11 @@
 //! A measurement for the tests of what shows one.
 
 use super::{
+    cpu::Cpu,
     fit,
     model::{NodeSample, PodSample, Run, Term},
 };
-use enforcer_gate::Bytes;
+use enforcer_gate::{Bytes, Micros};
 use std::collections::BTreeMap;
 
 const MIB: u64 = 1 << 20;
@@ -27,6 +28,11 @@ pub(crate) fn measured(mib: u64, sandbox: &str) -> Run {
             step,
             sandbox: format!("{sandbox}{pod}"),
             terms: [(Term::PodKernel, Bytes::new(MIB)), (Term::HelperAnon, helper(pod))].into(),
+            cpu: Some(Cpu {
+                span: Micros::from_secs(10),
+                pod: Micros::ZERO,
+                helpers: Micros::from_millis(20),
+            }),
             app: Bytes::ZERO,
             app_kept: Bytes::ZERO,
             helpers: Vec::new(),

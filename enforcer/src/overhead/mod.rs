@@ -1,10 +1,11 @@
 //! What a pod costs beyond its containers, measured on this node and held against the node's own books
 //! (docs/overhead.md).
 //!
-//! [`model`], [`helpers`], [`account`], [`fit`] and [`step`] do no I/O. [`sample`] reads, [`pods`] and [`image`] ask the
+//! [`model`], [`helpers`], [`account`], [`cpu`], [`fit`] and [`step`] do no I/O. [`sample`] reads, [`pods`] and [`image`] ask the
 //! runtime, [`run`] joins them.
 
 pub mod account;
+pub mod cpu;
 pub mod driver;
 pub mod fit;
 pub mod helpers;

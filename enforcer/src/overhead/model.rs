@@ -1,7 +1,11 @@
 //! What is measured, in types. Every quantity saturates; what can't be is clamped and flagged.
 
-use super::{fit::Acceptance, helpers::Rule};
-use enforcer_gate::Bytes;
+use super::{
+    cpu::{Cpu, Millicores},
+    fit::Acceptance,
+    helpers::Rule,
+};
+use enforcer_gate::{Bytes, Micros};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -98,6 +102,11 @@ pub enum Flag {
         /// By how much.
         by: Bytes,
     },
+    /// CPU time of a part was more than of its whole, or went back, by so much; the difference was taken for zero.
+    ClampedCpu {
+        /// By how much.
+        by: Micros,
+    },
     /// A helper ended between two looks: its memory is not in the figures.
     ProcessGone {
         /// Its number.
@@ -128,7 +137,7 @@ impl Flag {
     pub const fn is_incomplete(&self) -> bool {
         match self {
             Self::ProcessGone { .. } | Self::Unreadable { .. } | Self::PodGone => true,
-            Self::Clamped { .. } | Self::NoHelper | Self::LookAlike { .. } => false,
+            Self::Clamped { .. } | Self::ClampedCpu { .. } | Self::NoHelper | Self::LookAlike { .. } => false,
         }
     }
 }
@@ -174,6 +183,8 @@ pub struct PodSample {
     pub sandbox: String,
     /// What it costs.
     pub terms: BTreeMap<Term, Bytes>,
+    /// CPU time while nothing was made or removed; `None` where it could not be read.
+    pub cpu: Option<Cpu>,
     /// What its app containers use; no part of the overhead.
     pub app: Bytes,
     /// Of that, what can't be reclaimed.
@@ -268,6 +279,8 @@ pub struct Outcome {
     pub acceptance: Acceptance,
     /// The number for the `RuntimeClass`.
     pub pod_fixed: Bytes,
+    /// CPU of a pod that idles; `None` where none could be read.
+    pub cpu: Option<Millicores>,
     /// Samples that were left out, for not all of their figures could be read.
     pub incomplete: usize,
     /// What grew with each pod in processes that are nobody's helper, by name: known, taken out, and no overhead of a pod.
@@ -309,7 +322,7 @@ mod tests {
         fn sums_never_wrap(bytes in proptest::collection::vec(any::<u64>(), 12)) {
             let terms = Term::ALL.into_iter().zip(bytes.iter().map(|bytes| Bytes::new(*bytes))).collect();
             let sample = PodSample {
-                step: 0, sandbox: String::new(), terms, app: Bytes::ZERO, app_kept: Bytes::ZERO,
+                step: 0, sandbox: String::new(), terms, cpu: None, app: Bytes::ZERO, app_kept: Bytes::ZERO,
                 helpers: Vec::new(), flags: Vec::new(),
             };
             let exact: u128 = bytes.iter().map(|bytes| u128::from(*bytes)).sum();

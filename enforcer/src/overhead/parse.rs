@@ -21,14 +21,27 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// The parent and the start, in ticks since boot, of `/proc/PID/stat`: the name before them may hold anything.
-pub fn stat(text: &str) -> Option<(u32, u64)> {
+/// What `/proc/PID/stat` has of a process (proc_pid_stat(5)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Its parent's number.
+    pub parent: u32,
+    /// CPU time of all its threads, those that have ended as well, in ticks: `utime` and `stime`.
+    pub used: u64,
+    /// When it was started, in ticks since boot.
+    pub started: u64,
+}
+
+/// `/proc/PID/stat`: the name before the figures may hold anything.
+pub fn stat(text: &str) -> Option<Stat> {
     let (_, fields) = text.rsplit_once(") ")?;
     let mut fields = fields.split(' ');
+    // Fields 4, 14, 15 and 22; the first one here is field 3.
     let parent = fields.nth(1)?.parse().ok()?;
-    // Fields 4 and 22 of proc_pid_stat(5); the first one here is field 3.
-    let started = fields.nth(17)?.parse().ok()?;
-    Some((parent, started))
+    let user: u64 = fields.nth(9)?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    let started = fields.nth(6)?.parse().ok()?;
+    Some(Stat { parent, used: user.saturating_add(system), started })
 }
 
 /// Free pages that CPUs keep for themselves, in `/proc/zoneinfo`: `MemFree`, and so `MemAvailable`, lacks them
@@ -69,7 +82,11 @@ mod tests {
     fn a_name_may_hold_anything() {
         let rest = "S 1 20 20 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 11 0 4242 9 9";
         for name in ["containerd-shim", "a) S 7 7", ") ", ""] {
-            assert_eq!(stat(&format!("20 ({name}) {rest}")), Some((1, 4242)), "{name}");
+            assert_eq!(
+                stat(&format!("20 ({name}) {rest}")),
+                Some(Stat { parent: 1, used: 11, started: 4242 }),
+                "{name}"
+            );
         }
         assert_eq!(stat("20 (a) S 1 2"), None);
         assert_eq!(stat(""), None);

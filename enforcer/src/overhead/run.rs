@@ -15,7 +15,7 @@ use super::{
 use crate::{cgroup::Mount, clock, cri::Client};
 use enforcer_gate::Bytes;
 use nix::fcntl::{Flock, FlockArg};
-use reader::Reader;
+use reader::{Reader, Used};
 use std::{fs::File, path::Path, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
@@ -154,7 +154,7 @@ async fn steps(
                 maker.remove(&pods.remove(0)).await?;
             }
         }
-        let Some(node) = settled(&mut reader, &pods, plan, stop).await? else {
+        let Some((node, before)) = settled(&mut reader, &pods, plan, stop).await? else {
             run.partial = Some(format!("stopped in step {} of {}", step + 1, steps.len()));
             return Ok(());
         };
@@ -165,19 +165,20 @@ async fn steps(
             if node.unsettled { ", and still moving: a longer --settle may help" } else { "" }
         ));
         run.nodes.push(node);
-        run.pods.extend(reader.pods(step, &pods)?);
+        let after = reader.used(&pods)?;
+        run.pods.extend(reader.pods(step, &pods, (&before, &after))?);
     }
     Ok(())
 }
 
-/// Reads until readings stay, goes on for the time that is wanted, and gives back the reading in the middle. `None`:
-/// it was told to stop.
+/// Reads until readings stay, goes on for the time that is wanted, and gives back the reading in the middle, and what pods
+/// had used of CPUs when readings began to stay. `None`: it was told to stop.
 async fn settled(
     reader: &mut Reader,
     pods: &[Pod],
     plan: &Plan,
     stop: &mut watch::Receiver<bool>,
-) -> Result<Option<NodeSample>, OverheadError> {
+) -> Result<Option<(NodeSample, Used)>, OverheadError> {
     let begun = Instant::now();
     let mut settling = Settling::new(BAND);
     let mut stays = None;
@@ -187,21 +188,22 @@ async fn settled(
         let reading = reader.node(pods)?;
         let now = Instant::now();
         if stays.is_none() {
-            if settling.add(reading.left()) {
-                stays = Some((now, false));
-            } else if now.duration_since(begun) >= plan.settle {
-                stays = Some((now, true));
+            let is_late = now.duration_since(begun) >= plan.settle;
+            if settling.add(reading.left()) || is_late {
+                let unsettled = !settling.stays();
+                stays = Some((now, unsettled, reader.used(pods)?));
             }
         }
-        if let Some((since, unsettled)) = stays {
+        if let Some((since, unsettled, before)) = stays.take() {
             if readings.len() < READINGS_MAX {
                 readings.push(NodeSample { unsettled, ..reading });
             }
             if now.duration_since(since) >= plan.duration {
                 readings.sort_by_key(NodeSample::left);
                 let middle = readings.len() / 2;
-                return Ok(readings.into_iter().nth(middle));
+                return Ok(readings.into_iter().nth(middle).map(|reading| (reading, before)));
             }
+            stays = Some((since, unsettled, before));
         }
         next = (next + INTERVAL).max(now);
         tokio::select! {

@@ -7,7 +7,8 @@ use super::{
     parse,
 };
 use crate::cgroup::{Cgroup, CgroupError, Mount, membership, parse as cgroup, shown};
-use enforcer_gate::Bytes;
+use enforcer_gate::{Bytes, Micros};
+use nix::unistd::{SysconfVar, sysconf};
 use std::{
     fs::File,
     io::{self, Read as _},
@@ -76,7 +77,7 @@ impl Proc {
 
     fn process(&self, pid: u32) -> Option<Process> {
         let folder = self.folder(pid);
-        let (parent, started) = self.stat(pid)?;
+        let parse::Stat { parent, started, used: _ } = self.stat(pid)?;
         let argv = bytes(&folder.join("cmdline"), ARGV_BYTES_MAX).ok()?;
         let argv = argv.split(|byte| *byte == 0).filter(|arg| !arg.is_empty());
         let argv = argv.map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
@@ -86,14 +87,14 @@ impl Proc {
         let cgroup = membership(&own)?.to_owned();
         // The same process still, so all of it belongs together.
         let process = Process { pid, parent, started, program, argv, cgroup };
-        (self.stat(pid)?.1 == started).then_some(process)
+        (self.stat(pid)?.started == started).then_some(process)
     }
 
     fn folder(&self, pid: u32) -> PathBuf {
         self.root.join(pid.to_string())
     }
 
-    fn stat(&self, pid: u32) -> Option<(u32, u64)> {
+    fn stat(&self, pid: u32) -> Option<parse::Stat> {
         parse::stat(&text(&self.folder(pid).join("stat")).ok()?)
     }
 
@@ -106,7 +107,7 @@ impl Proc {
         };
         let rollup = read("smaps_rollup")?;
         let status = read("status")?;
-        if self.stat(pid).is_none_or(|(_, now)| now != started) {
+        if self.stat(pid).is_none_or(|now| now.started != started) {
             return Err(NoMemory::Gone);
         }
         let missing = |file: &str, name: &str| NoMemory::Unreadable {
@@ -123,6 +124,14 @@ impl Proc {
             page_tables: tables,
             stacks: Bytes::new(threads.saturating_mul(STACK_BYTES)),
         })
+    }
+
+    /// The CPU time of a process, if it is still the one that started then. As exact as the kernel's tick.
+    pub fn used(&self, pid: u32, started: u64) -> Option<Micros> {
+        let stat = self.stat(pid).filter(|stat| stat.started == started)?;
+        let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten()?;
+        let tick = 1_000_000_u64.checked_div(u64::try_from(ticks).ok()?)?;
+        Some(Micros::new(stat.used.saturating_mul(tick)))
     }
 
     /// `MemAvailable`, and the free pages that CPUs keep for themselves.
@@ -150,6 +159,11 @@ fn bytes(file: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 
 fn text(file: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes(file, FILE_BYTES_MAX)?).into_owned())
+}
+
+/// The CPU time of a cgroup and all below it.
+pub fn cpu_used(mount: &Arc<Mount>, path: &Path) -> Result<Micros, CgroupError> {
+    Cgroup::open_in(mount, path)?.read("cpu.stat", cgroup::cpu_stat_usage)
 }
 
 /// What a cgroup uses.

@@ -75,6 +75,11 @@ impl Settling {
             self.last.remove(0);
         }
         self.last.push(reading);
+        self.stays()
+    }
+
+    /// Whether they stay.
+    pub fn stays(&self) -> bool {
         let (low, high) = (self.last.iter().min(), self.last.iter().max());
         let span = high.copied().unwrap_or_default().saturating_sub(low.copied().unwrap_or_default());
         self.last.len() == Self::READINGS && span <= self.band

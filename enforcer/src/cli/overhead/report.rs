@@ -95,7 +95,10 @@ fn outcome(run: &Run, result: &Outcome) -> String {
         let _ = writeln!(text, "note: readings still moved at the end of --settle in {unsettled} steps");
     }
     let _ = writeln!(text, "\n{}", verdict(&result.acceptance));
-    let _ = writeln!(text, "podFixed: memory {}", mib(result.pod_fixed));
+    if let Some(cpu) = &result.cpu {
+        let _ = writeln!(text, "CPU of a pod that idles: {:.2}m on average, p95 {:.2}m", cpu.mean, cpu.p95);
+    }
+    let _ = writeln!(text, "podFixed: memory {}{}", mib(result.pod_fixed), fixed_cpu(result, ", cpu "));
     text
 }
 
@@ -127,6 +130,7 @@ fn flags(run: &Run) -> BTreeMap<String, usize> {
             Flag::Clamped { term, .. } => format!("{} of a container was more than of its pod", term.name()),
             Flag::ProcessGone { .. } => "a helper ended between two looks".into(),
             Flag::Unreadable { why, .. } => format!("a figure could not be read: {why}"),
+            Flag::ClampedCpu { .. } => "CPU time of a part was more than of its whole".into(),
             Flag::NoHelper => "no helper was found".into(),
             Flag::LookAlike { why, .. } => format!("something looks like a helper and is not counted: {why}"),
             Flag::PodGone => "a pod ended by itself".into(),
@@ -168,6 +172,10 @@ pub(super) fn mib(bytes: Bytes) -> String {
     format!("{}Mi", bytes.get() >> 20)
 }
 
+fn fixed_cpu(result: &Outcome, before: &str) -> String {
+    result.cpu.map_or_else(String::new, |cpu| format!("{before}{}m", cpu.pod_fixed))
+}
+
 /// A `RuntimeClass`. What the node does not confirm is not called true.
 pub(super) fn yaml(run: &Run) -> String {
     let mut text = String::new();
@@ -190,8 +198,9 @@ pub(super) fn yaml(run: &Run) -> String {
     let _ = write!(
         text,
         "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata:\n  name: {handler}\nhandler: {handler}\noverhead:\n  \
-         podFixed:\n    memory: {}\n",
-        mib(result.pod_fixed)
+         podFixed:\n    memory: {}{}\n",
+        mib(result.pod_fixed),
+        fixed_cpu(result, "\n    cpu: ")
     );
     text
 }

@@ -1,6 +1,6 @@
 //! `enforcer overhead report` and `enforcer overhead compare`: what was measured before.
 
-use super::{Form, html, report};
+use super::{Form, report};
 use crate::{
     cgroup::shown,
     cli::{

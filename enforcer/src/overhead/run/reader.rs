@@ -5,18 +5,26 @@ use crate::{
     cgroup::{CgroupError, Mount, shown},
     overhead::{
         account::{Readings, Usage, account},
+        cpu::{self, Cpu, Times},
         helpers::{Process, Sandbox, Table},
         model::{Flag, Helper, HelperMemory, NodeSample, PodSample},
         pods::Pod,
-        sample::{Proc, usage},
+        sample::{Proc, cpu_used, usage},
     },
 };
-use enforcer_gate::Bytes;
+use enforcer_gate::{Bytes, Micros};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
-use tokio::net::UnixStream;
+use tokio::{net::UnixStream, time::Instant};
 
 /// Programs that bring a kubelet with them.
 const KUBELETS: [&str; 5] = ["kubelet", "k3s", "k3s-server", "rke2", "kubelite"];
+
+/// What pods have used up to one moment.
+#[derive(Debug)]
+pub(super) struct Used {
+    at: Instant,
+    pods: Vec<Option<Times>>,
+}
 
 /// Looks at the node.
 #[derive(Debug)]
@@ -74,22 +82,54 @@ impl Reader {
         Ok(NodeSample { step, pods, made, available, on_cpus, known, unsettled: false })
     }
 
-    /// Every pod.
-    pub(super) fn pods(&self, step: usize, pods: &[Pod]) -> Result<Vec<PodSample>, OverheadError> {
+    /// What CPU time every pod has used, in their order; `None` for one of which it can't be read.
+    pub(super) fn used(&self, pods: &[Pod]) -> Result<Used, OverheadError> {
         let table = self.proc.table().map_err(OverheadError::Proc)?;
-        Ok(pods.iter().map(|pod| self.pod(step, pod, &table)).collect())
+        let at = Instant::now();
+        Ok(Used { at, pods: pods.iter().map(|pod| self.times(pod, &table)).collect() })
     }
 
-    fn pod(&self, step: usize, pod: &Pod, table: &Table) -> PodSample {
-        let mut readings = Readings::default();
-        let sandbox = Sandbox {
-            id: pod.sandbox.clone(),
-            first: pod.first,
-            containers: vec![pod.container.clone()],
-            processes: vec![pod.process],
-            cgroup: pod.cgroup.clone(),
+    fn times(&self, pod: &Pod, table: &Table) -> Option<Times> {
+        let mut times = Times::default();
+        for (pid, _) in table.of(&sandbox(pod)).helpers {
+            let process = table.get(pid).filter(|process| !process.cgroup.starts_with(&pod.cgroup));
+            let Some(started) = process.map(|process| process.started) else { continue };
+            // One that ends meanwhile is missing, which is told.
+            if let Some(used) = self.proc.used(pid, started) {
+                times.helpers.insert((pid, started), used);
+            }
+        }
+        times.apps = cpu_used(&self.mount, pod.scope.as_deref()?).ok()?;
+        times.pod = cpu_used(&self.mount, &pod.cgroup).ok()?;
+        Some(times)
+    }
+
+    /// Every pod, with the CPU time that was used between two readings of these pods.
+    pub(super) fn pods(
+        &self,
+        step: usize,
+        pods: &[Pod],
+        (before, after): (&Used, &Used),
+    ) -> Result<Vec<PodSample>, OverheadError> {
+        let table = self.proc.table().map_err(OverheadError::Proc)?;
+        let span = after.at.duration_since(before.at).as_micros();
+        let span = Micros::new(u64::try_from(span).unwrap_or(u64::MAX));
+        let times = before.pods.iter().zip(&after.pods);
+        let of = |(pod, (before, after)): (&Pod, (&Option<Times>, &Option<Times>))| {
+            let used =
+                before.as_ref().zip(after.as_ref()).map(|(before, after)| cpu::between(before, after, span));
+            self.pod(step, pod, &table, used)
         };
-        let found = table.of(&sandbox);
+        Ok(pods.iter().zip(times).map(of).collect())
+    }
+
+    fn pod(&self, step: usize, pod: &Pod, table: &Table, used: Option<(Cpu, Vec<Flag>)>) -> PodSample {
+        let mut readings = Readings::default();
+        if let Some((cpu, flags)) = used {
+            readings.cpu = Some(cpu);
+            readings.flags = flags;
+        }
+        let found = table.of(&sandbox(pod));
         for (pid, why) in found.look_alikes {
             readings.flags.push(Flag::LookAlike { pid, why: why.into() });
         }
@@ -123,6 +163,16 @@ impl Reader {
         readings.pod = read(&pod.cgroup);
         readings.flags.append(&mut flags);
         account(step, &pod.sandbox, readings)
+    }
+}
+
+fn sandbox(pod: &Pod) -> Sandbox {
+    Sandbox {
+        id: pod.sandbox.clone(),
+        first: pod.first,
+        containers: vec![pod.container.clone()],
+        processes: vec![pod.process],
+        cgroup: pod.cgroup.clone(),
     }
 }
 
