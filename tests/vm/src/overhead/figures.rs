@@ -33,7 +33,7 @@ fn confirmed(handler: &'static str) {
         let acceptance = &run["result"]["acceptance"];
         assert_eq!((code, &acceptance["verdict"]), (Some(0), &"accepted".into()), "{}", run["result"]);
         let samples = run["pods"].as_array().expect("samples");
-        assert_eq!(samples.len(), 3 * (2 + 4), "each pod of each step");
+        assert_eq!(samples.len(), 3 * 5, "each pod of each step");
         for sample in samples {
             assert_eq!(sample["flags"], serde_json::json!([]), "{sample}");
             let helpers = sample["helpers"].as_array().expect("helpers");
@@ -42,6 +42,7 @@ fn confirmed(handler: &'static str) {
             let shim = &helpers[0];
             assert_eq!((&shim["rule"], &shim["in_pod"]), (&"containerd_shim".into(), &false.into()));
             assert_eq!(shim["cgroup"], containerd.as_str());
+            assert!(sample["cpu"]["span"].as_u64() >= Some(3_000_000), "{sample}");
             let anon = sample["terms"]["helper_anon"].as_u64().expect("bytes");
             assert!((1 << 20..64 << 20).contains(&anon), "{sample}");
             assert!(sample["terms"]["pod_kernel"].as_u64().expect("bytes") > 0, "{sample}");
