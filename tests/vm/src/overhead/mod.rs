@@ -46,9 +46,11 @@ fn overhead(words: &[&str]) -> Command {
     command
 }
 
-/// Starts a measurement in its short form.
+/// Starts a measurement in its short form, but for what is named here.
 fn start(more: &[&str]) -> Child {
-    let words: Vec<&str> = ["measure"].iter().chain(&SHORT).chain(more).copied().collect();
+    let name = |word: &str| word.split('=').next().map(str::to_owned);
+    let short = SHORT.iter().filter(|word| !more.iter().any(|more| name(more) == name(word)));
+    let words: Vec<&str> = ["measure"].iter().chain(short).chain(more).copied().collect();
     overhead(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
 }
 
