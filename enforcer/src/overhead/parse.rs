@@ -21,7 +21,7 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// What `/proc/PID/stat` has of a process (proc_pid_stat(5)).
+/// What `/proc/PID/stat` has of a process (`proc_pid_stat(5)`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// Its parent's number.

@@ -58,6 +58,12 @@ pub(super) fn report(options: &ReportOptions) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// What is looked at first.
+#[derive(serde::Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
 fn read(what: &str, path: &Path) -> Result<Run, Failure> {
     let fail = |exit, error: &dyn std::fmt::Display, todo| Failure::new(exit, what, path, &error, todo);
     let mut text = String::new();
@@ -67,10 +73,6 @@ fn read(what: &str, path: &Path) -> Result<Run, Failure> {
         if too_long { Err(Error::new(ErrorKind::FileTooLarge, "it is larger than 128 MiB")) } else { Ok(()) }
     });
     whole.map_err(|error| fail(Exit::Failed, &error, FROM))?;
-    #[derive(serde::Deserialize)]
-    struct Versioned {
-        version: u32,
-    }
     let version = serde_json::from_str::<Versioned>(&text).map(|document| document.version);
     match version {
         Ok(VERSION) => {}

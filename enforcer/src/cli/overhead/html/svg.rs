@@ -81,9 +81,9 @@ impl Chart {
     pub(super) fn new(label: &str, (x, x_name): (Axis, &str), (y, y_name): (Axis, &str)) -> Self {
         let mut chart = Self { x, y, body: String::new() };
         // Writing to a String can't fail.
-        let _ = write!(
+        let _ = writeln!(
             chart.body,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
             escape(label)
         );
         for mark in y.marks() {
