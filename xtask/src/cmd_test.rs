@@ -39,6 +39,9 @@ const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::VM_TESTS, 
 /// The tier of what needs systemd or a container runtime: in a guest of its own, which runs nothing else.
 const DEBIAN: &str = "debian";
 
+/// The share of a tier's tests that one guest runs by itself.
+const ALL: (usize, usize) = (1, 1);
+
 /// Where a guest has the programs of `--programs`, and looks first.
 const FIRST: &str = "/usr/local/bin";
 
@@ -168,13 +171,19 @@ fn cargo_test() -> Command {
 struct GuestTier {
     kernel: Unpacked,
     name: &'static str,
+    /// Which share of the tier's tests, of how many; from 1.
+    share: (usize, usize),
     debian: Option<PathBuf>,
     files: Vec<(PathBuf, String)>,
 }
 
 impl GuestTier {
     fn title(&self) -> String {
-        format!("{} ({})", self.kernel.release, self.name)
+        let share = match self.share {
+            (_, 1) => String::new(),
+            (number, of) => format!(" {number}/{of}"),
+        };
+        format!("{} ({}{share})", self.kernel.release, self.name)
     }
 }
 
@@ -183,16 +192,20 @@ fn tiers(options: &Options) -> Result<Vec<GuestTier>> {
     let mut tiers = Vec::new();
     if let Some(folder) = &options.programs {
         let (kernel, debian) = (kernels::find(kernels::DEFAULT)?.unpacked()?, Some(debian::image()?));
-        tiers.push(GuestTier { kernel, name: DEBIAN, debian, files: programs(folder)? });
+        tiers.push(GuestTier { kernel, name: DEBIAN, share: ALL, debian, files: programs(folder)? });
         return Ok(tiers);
     }
     for kernel in chosen(options.kernel.as_deref())? {
         let full = kernel.tier == Tier::Full || options.kernel.is_some();
         let name = if full { "full" } else { "smoke" };
-        tiers.push(GuestTier { kernel: kernel.unpacked()?, name, debian: None, files: Vec::new() });
-        if kernel.name == kernels::DEFAULT {
-            let debian = Some(debian::image()?);
-            tiers.push(GuestTier { kernel: kernel.unpacked()?, name: DEBIAN, debian, files: Vec::new() });
+        let files = Vec::new();
+        tiers.push(GuestTier { kernel: kernel.unpacked()?, name, share: ALL, debian: None, files });
+        // The longest by far: in two guests, so that neither lane is left with it alone.
+        let shares = if options.filter.is_none() { 2 } else { 1 };
+        for share in (1..=shares).filter(|_| kernel.name == kernels::DEFAULT) {
+            let (debian, files) = (Some(debian::image()?), Vec::new());
+            let (kernel, share) = (kernel.unpacked()?, (share, shares));
+            tiers.push(GuestTier { kernel, name: DEBIAN, share, debian, files });
         }
     }
     Ok(tiers)
@@ -240,6 +253,7 @@ fn guest(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Co
 fn runner(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Result<Counts> {
     let mut boot = Boot::new(&["/bin/busybox", "env"]);
     boot.job.push(format!("ENFORCER_TIER={}", tier.name));
+    boot.job.push(format!("ENFORCER_SHARE={}/{}", tier.share.0, tier.share.1));
     boot.job.push(format!("/bin/{}", build::VM_TESTS));
     boot.job.push("--color=never".into());
     boot.job.extend(filter.map(str::to_owned));

@@ -51,6 +51,33 @@ impl Selection {
     }
 }
 
+/// Which share of the selected cases a guest runs, where several guests have them among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// From 0.
+    number: usize,
+    of: usize,
+}
+
+impl Share {
+    /// What `ENFORCER_SHARE` says (`1/2` is the first half); everything where it says nothing. Panics where it says something
+    /// else: tests that nobody runs would not be missed.
+    pub fn asked() -> Self {
+        let Ok(text) = std::env::var("ENFORCER_SHARE") else { return Self { number: 0, of: 1 } };
+        let numbers =
+            text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((number, of)) if (1..=of).contains(&number) => Self { number: number - 1, of },
+            _ => panic!("ENFORCER_SHARE is {text:?}, not 1/2 or the like"),
+        }
+    }
+
+    /// Neighbours go to different guests: they are of one kind, and take about as long.
+    fn takes(self, place: usize) -> bool {
+        place % self.of == self.number
+    }
+}
+
 /// One test: a panic is its failure.
 pub struct Case {
     /// `module::what_it_shows`
@@ -100,7 +127,7 @@ static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
 /// Runs the cases one after another, prints a line for each skip and what the longest took, and ends the process.
 ///
 /// A case fails as well where it leaves something behind, and the whole run ends where one does not end.
-pub fn run(cases: Vec<Case>, selection: Selection) -> ! {
+pub fn run(cases: Vec<Case>, selection: Selection, share: Share) -> ! {
     if selection == Selection::Debian {
         // What systemd starts at boot would look as if a test had left it behind. How well it came up says nothing here.
         drop(std::process::Command::new("systemctl").args(["is-system-running", "--wait"]).output());
@@ -109,10 +136,8 @@ pub fn run(cases: Vec<Case>, selection: Selection) -> ! {
     arguments.test_threads = Some(1);
     let mut skipped = 0_usize;
     let mut trials = Vec::new();
-    for case in cases {
-        if !selection.takes(case.tier) {
-            continue;
-        }
+    let selected = cases.into_iter().filter(|case| selection.takes(case.tier)).enumerate();
+    for (_, case) in selected.filter(|(place, _)| share.takes(*place)) {
         let trial = Trial::test(case.name, move || watched(case.name, case.run));
         if arguments.is_filtered_out(&trial) {
             continue;
