@@ -37,6 +37,9 @@ pub struct Certificate {
     /// No process lived in it at any reading: there was nobody to watch, and windows were skipped.
     #[serde(default)]
     pub windows_skipped: bool,
+    /// Another, of whom the request told, wrote the target before the gate did: there was no whole trial.
+    #[serde(default)]
+    pub overtaken: bool,
     /// The last floor.
     pub floor: Option<Floor>,
     /// The highest floor.

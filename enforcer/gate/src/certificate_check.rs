@@ -55,10 +55,9 @@ impl Certificate {
             let took = self.states.iter().filter(|time| time.state == state).map(|time| time.took).max();
             took.is_some_and(|took| took >= window)
         };
+        let tried = || self.overtaken || whole(State::Trial, self.policy.trial_window);
         let watched = || {
-            self.windows_skipped
-                || (whole(State::Trial, self.policy.trial_window)
-                    && whole(State::Watching, self.policy.watch_window))
+            self.windows_skipped || (tried() && whole(State::Watching, self.policy.watch_window))
         };
         let below = |limit: Option<Limit>| limit.is_some_and(|l| Limit::Bytes(self.target) < l);
         match &self.verdict {
@@ -78,7 +77,7 @@ impl Certificate {
                 self.stall.over(&self.policy.stall)
             }
             Verdict::RolledBack(Reason::BrakeLivelock) => self.deltas.high > 0,
-            Verdict::RolledBack(_) => passed(State::Trial),
+            Verdict::RolledBack(_) => passed(State::Trial) || self.overtaken,
             Verdict::Refused(_) => !passed(State::Trial),
             // Something from outside: the figures neither show nor contradict it.
             Verdict::Failed(_) => true,

@@ -81,6 +81,11 @@ pub struct Request {
     /// Something on an ancestor that kills on memory pressure, where one was found: pressure that a trial
     /// causes could make it act.
     pub pressure_killer: Option<PressureKiller>,
+    /// Somebody else, a kubelet say, was told of the same target and writes it too, whenever it gets to it: that write is no
+    /// disturbance. Where it comes before the gate's own, the brake goes on at once and the watch begins; what has to be
+    /// taken back then is put back as if the gate had lowered it.
+    #[serde(default)]
+    pub by_other: bool,
 }
 
 /// A program that kills on memory pressure of an ancestor.

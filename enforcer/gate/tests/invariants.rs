@@ -70,8 +70,10 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Answer::TooHigh),
         1 => Just(Answer::Wrong),
     ];
-    let request = (0_u64..1_100, prop::bool::weighted(0.1), prop::bool::weighted(0.1))
-        .prop_map(|(permille, dry_run, killer)| Op::Request { permille, dry_run, killer });
+    let flag = prop::bool::weighted;
+    let request = (0_u64..1_100, flag(0.1), flag(0.1), flag(0.3)).prop_map(
+        |(permille, dry_run, killer, by_other)| Op::Request { permille, dry_run, killer, by_other },
+    );
     prop_oneof![
         40 => Just(Op::Proceed),
         10 => answer.prop_map(Op::Answer),
@@ -80,6 +82,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => prop_oneof![0_u64..100_000, 0_u64..60_000_000, 0_u64..1 << 50].prop_map(Op::Jump),
         6 => signal().prop_map(Op::Signal),
         5 => request,
+        3 => any::<bool>().prop_map(|told| Op::Other { told }),
         2 => (0_u64..50).prop_map(Op::Stray),
         4 => workload().prop_map(Op::Workload),
     ]
@@ -88,8 +91,9 @@ fn op() -> impl Strategy<Value = Op> {
 /// A trace that mostly goes well begins most traces, so that the late states are reached.
 fn trace() -> impl Strategy<Value = Vec<Op>> {
     let target = prop_oneof![3 => Just(500_u64), 1 => 200_u64..1_000];
-    (target, 0_usize..70, prop::collection::vec(op(), 0..60)).prop_map(|(permille, well, ops)| {
-        let mut trace = vec![Op::Request { permille, dry_run: false, killer: false }];
+    let ops = prop::collection::vec(op(), 0..60);
+    (target, prop::bool::weighted(0.3), 0_usize..70, ops).prop_map(|(permille, by_other, well, ops)| {
+        let mut trace = vec![Op::Request { permille, dry_run: false, killer: false, by_other }];
         trace.resize(1 + well, Op::Proceed);
         trace.extend(ops);
         trace
@@ -157,7 +161,7 @@ proptest! {
         let mut second = vec![
             Op::Wait(soon),
             Op::Workload(again),
-            Op::Request { permille, dry_run: false, killer: false },
+            Op::Request { permille, dry_run: false, killer: false, by_other: false },
         ];
         second.resize(100, Op::Proceed);
         let tried_before = world.record.commands.len();
@@ -183,7 +187,7 @@ fn failing_trace() -> impl Strategy<Value = Vec<Op>> {
         Just(Op::Signal(Signal::OomKill { victim_pid: 8, own_limit: true })),
     ];
     (400_u64..600, 0_usize..60, spoil).prop_map(|(permille, well, spoil)| {
-        let mut trace = vec![Op::Request { permille, dry_run: false, killer: false }];
+        let mut trace = vec![Op::Request { permille, dry_run: false, killer: false, by_other: false }];
         trace.resize(1 + well, Op::Proceed);
         trace.push(spoil);
         trace.resize(150, Op::Proceed);
@@ -231,7 +235,7 @@ fn traces_reach_every_state_and_verdict() {
 fn time_that_goes_back_counts_as_the_last() {
     let mut gate = Gate::new(policy()).unwrap();
     let request =
-        enforcer_gate::Request { target: Bytes::from_mib(50), dry_run: false, pressure_killer: None };
+        enforcer_gate::Request { target: Bytes::from_mib(50), dry_run: false, pressure_killer: None, by_other: false };
     gate.handle_signal(&Signal::Request(request), enforcer_gate::Instant::new(5_000_000));
     let due = gate.poll_timeout().unwrap();
     gate.handle_timeout(enforcer_gate::Instant::new(1));

@@ -31,11 +31,20 @@ struct Stepped {
 impl Stepped {
     /// Up to the first command of `state` that comes after a reading, which is in flight and not answered.
     fn stopped_in(state: State, policy: Policy) -> Self {
+        Self::reached(state, policy, false)
+    }
+
+    /// The same of a shrink that somebody else is to write as well.
+    fn of_another(state: State) -> Self {
+        Self::reached(state, policy(), true)
+    }
+
+    fn reached(state: State, policy: Policy, by_other: bool) -> Self {
         let sim = service();
         let found = (sim.high, sim.max);
         let gate = Gate::new(policy).unwrap();
         let mut stepped = Self { gate, sim, found, in_flight: None, actions: vec![] };
-        stepped.request(100 * MIB);
+        stepped.ask(100 * MIB, by_other);
         for _ in 0..10_000 {
             let read = stepped.gate.progress().is_some_and(|progress| progress.usage > Bytes::ZERO);
             if stepped.gate.state() == state && stepped.in_flight.is_some() && read {
@@ -47,8 +56,12 @@ impl Stepped {
     }
 
     fn request(&mut self, target: u64) {
-        let request = Request { target: Bytes::new(target), dry_run: false, pressure_killer: None };
-        self.signal(&Signal::Request(request));
+        self.ask(target, false);
+    }
+
+    fn ask(&mut self, target: u64, by_other: bool) {
+        let target = Bytes::new(target);
+        self.signal(&Signal::Request(Request { target, dry_run: false, pressure_killer: None, by_other }));
     }
 
     fn signal(&mut self, signal: &Signal) {
@@ -619,4 +632,77 @@ fn reclaim_that_frees_nothing_is_stuck() {
         "{certificate:#?}"
     );
     assert!(certificate.reclaim.iter().all(|step| step.partial && step.freed == Bytes::ZERO));
+}
+
+/// As a kubelet does while its node agent makes way for it: reclaim by the kernel's own hand, then the limit.
+fn written_by_another(stepped: &mut Stepped, target: u64) {
+    let over = stepped.sim.usage().saturating_sub(target);
+    stepped.sim.reclaim(over);
+    stepped.sim.max = Limit::Bytes(Bytes::new(target));
+}
+
+#[test]
+fn a_write_that_was_foretold_is_watched_as_the_gates_own() {
+    for state in STATES.into_iter().filter(|state| *state != State::Watching) {
+        for told in [true, false] {
+            let mut stepped = Stepped::of_another(state);
+            written_by_another(&mut stepped, 100 * MIB);
+            if told {
+                let new = stepped.sim.max;
+                stepped.signal(&Signal::LimitWritten { file: LimitFile::Max, new, writer_pid: 1 });
+            }
+            let (verdict, stepped) = stepped.into_end();
+            assert_eq!(verdict, Verdict::Committed, "in {state}, told: {told}");
+            assert_eq!((stepped.sim.high, stepped.sim.max), (Limit::Max, Limit::Bytes(Bytes::new(100 * MIB))));
+            let braked = stepped.actions.iter().any(|action| matches!(action, Action::SetBrake { .. }));
+            assert!(braked, "in {state} nothing holds it while it is watched");
+            let windows: Micros = stepped.gate.certificate().unwrap().states.iter().map(|state| state.took).sum();
+            assert!(windows >= policy().watch_window, "{windows}");
+        }
+    }
+}
+
+/// Also where the gate had not lowered anything itself: what another was let do is taken back.
+#[test]
+fn a_write_that_was_foretold_is_taken_back_when_more_is_needed() {
+    for state in STATES.into_iter().filter(|state| *state != State::Watching) {
+        let mut stepped = Stepped::of_another(state);
+        written_by_another(&mut stepped, 100 * MIB);
+        stepped.sim.cache = 0;
+        stepped.sim.anon = 97 * MIB;
+        let new = stepped.sim.max;
+        stepped.signal(&Signal::LimitWritten { file: LimitFile::Max, new, writer_pid: 1 });
+        let (verdict, stepped) = stepped.into_end();
+        assert!(matches!(verdict, Verdict::RolledBack(Reason::Growth { .. })), "in {state}: {verdict:?}");
+        stepped.assert_as_found();
+    }
+}
+
+#[test]
+fn only_the_very_value_and_only_where_it_was_foretold() {
+    for state in STATES.into_iter().filter(|state| *state != State::Watching) {
+        for (foretold, bytes) in [(true, 99 * MIB), (true, 101 * MIB), (false, 100 * MIB)] {
+            let mut stepped = if foretold {
+                Stepped::of_another(state)
+            } else {
+                Stepped::stopped_in(state, policy())
+            };
+            written_by_another(&mut stepped, bytes);
+            let theirs = stepped.sim.max;
+            stepped.signal(&Signal::LimitWritten { file: LimitFile::Max, new: theirs, writer_pid: 1 });
+            if let Some(Command { action: Action::Restore { max: Some(_), .. }, .. }) = stepped.in_flight {
+                stepped.sim.high = stepped.found.0;
+                stepped.answer(OutcomeKind::Superseded { file: LimitFile::Max, found: theirs });
+            }
+            let (verdict, stepped) = stepped.into_end();
+            if state == State::Committing && !foretold {
+                // It can't be told from the gate's own.
+                assert_eq!(verdict, Verdict::Committed);
+                continue;
+            }
+            let reason = Reason::LimitWritten { file: LimitFile::Max, found: theirs };
+            assert_eq!(verdict, stopped(state, reason), "in {state}");
+            assert_eq!(stepped.sim.max, theirs, "theirs stays");
+        }
+    }
 }

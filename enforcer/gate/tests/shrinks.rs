@@ -352,7 +352,7 @@ fn a_pressure_killer_is_respected() {
     let ask = |allow_pressure_killer| {
         let (sim, mut workload) = cache_heavy();
         let mut shrink = Shrink::new(Policy { allow_pressure_killer, ..policy() }, sim);
-        let request = Request { target: mib(100), dry_run: false, pressure_killer: Some(killer.clone()) };
+        let request = Request { target: mib(100), dry_run: false, pressure_killer: Some(killer.clone()), by_other: false };
         shrink.signal(&Signal::Request(request));
         shrink.run_on(&mut workload);
         (shrink.certificate(), only_observes(&shrink))
@@ -398,7 +398,7 @@ fn a_dry_run_gives_the_verdict_and_changes_nothing() {
     let ask = |target| {
         let (sim, mut workload) = cache_heavy();
         let mut shrink = Shrink::new(policy(), sim);
-        let request = Request { target, dry_run: true, pressure_killer: None };
+        let request = Request { target, dry_run: true, pressure_killer: None, by_other: false };
         shrink.signal(&Signal::Request(request));
         shrink.run_on(&mut workload);
         assert!(only_observes(&shrink));

@@ -183,7 +183,7 @@ impl Actor {
     ) -> Result<(Certificate, Option<Told>), ResizeError> {
         let mut session = SessionOptions::of(&gate.policy);
         session.deadline = session.deadline.saturating_add(self.client.deadline().saturating_mul(CALLS_MAX));
-        let request = Request { target: to, dry_run: false, pressure_killer: pressure_killer(cgroup)? };
+        let request = Request { target: to, dry_run: false, pressure_killer: pressure_killer(cgroup)?, by_other: false };
         let plan = shrink::Plan {
             cgroup: cgroup.clone(),
             request,
@@ -279,7 +279,7 @@ pub async fn resize_cgroup(
             Step::Shrink { to, .. } | Step::ShrinkPod { to, .. } => {
                 let gate = gate.as_mut().ok_or(ResizeError::NoGate)?;
                 let request =
-                    Request { target: *to, dry_run: false, pressure_killer: pressure_killer(cgroup)? };
+                    Request { target: *to, dry_run: false, pressure_killer: pressure_killer(cgroup)?, by_other: false };
                 let plan = shrink::Plan {
                     cgroup: cgroup.clone(),
                     request,

@@ -64,7 +64,7 @@ pub fn rehearse<E>(
         let Some(mut sample) = reading(event) else { continue };
         let first = times.map_or(at_us, |(first, _)| first);
         if times.is_none() {
-            let request = Request { target, dry_run: true, pressure_killer: None };
+            let request = Request { target, dry_run: true, pressure_killer: None, by_other: false };
             gate.handle_signal(&Signal::Request(request), at_us);
         }
         times = Some((first, at_us));

@@ -97,7 +97,7 @@ async fn by_gate(instance: &mut Instance, bus: &Bus) -> Result<Round> {
     let measure = Measure::begin(instance)?;
     let plan = Plan {
         cgroup: Cgroup::open(instance.cgroup.path())?,
-        request: Request { target: target(), dry_run: false, pressure_killer: None },
+        request: Request { target: target(), dry_run: false, pressure_killer: None, by_other: false },
         policy: Policy {
             observe_window: Micros::from_millis(500),
             trial_window: Micros::from_secs(2),

@@ -140,7 +140,7 @@ async fn by_gate(instance: &Instance, bus: &Bus) -> Result<Option<[u64; 4]>> {
     let id = CgroupId::new(instance.cgroup.id());
     let plan = Plan {
         cgroup: Cgroup::open(instance.cgroup.path())?,
-        request: Request { target: TARGET, dry_run: false, pressure_killer: None },
+        request: Request { target: TARGET, dry_run: false, pressure_killer: None, by_other: false },
         policy: Policy {
             observe_window: Micros::from_millis(300),
             trial_window: Micros::from_secs(10),

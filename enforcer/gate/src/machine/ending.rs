@@ -18,10 +18,15 @@ impl Gate {
         }
         match &run.stage {
             Stage::Restoring(restoring) if restoring.is_roll_back() => return None,
-            Stage::Observing | Stage::Reclaiming(_) => {
+            Stage::Observing | Stage::Reclaiming(_) if !run.max_written => {
                 return Some(Step::Finish(Verdict::Refused(reason)));
             }
-            Stage::Trial(_) | Stage::Committing(_) | Stage::Watching(_) | Stage::Restoring(_) => {}
+            Stage::Observing
+            | Stage::Reclaiming(_)
+            | Stage::Trial(_)
+            | Stage::Committing(_)
+            | Stage::Watching(_)
+            | Stage::Restoring(_) => {}
         }
         let high = run.high_written.and(run.found).map(|found| found.high);
         let max = if run.max_written { run.found.map(|found| found.max) } else { None };

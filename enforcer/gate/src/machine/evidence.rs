@@ -89,6 +89,7 @@ pub(super) fn certificate(run: Run, verdict: Verdict, policy: &Policy) -> Certif
         previous_high: run.found.map(|found| found.high),
         brake: run.high_written,
         populated: run.populated,
+        overtaken: run.overtaken,
         windows_skipped: run.sight.is_empty_throughout(),
         floor: history.map(|h| h.last().floor),
         peak: history.map(|h| Peak {

@@ -10,6 +10,8 @@
 //! Restoring  => (Restoring | Ended)             Ended: Committed, RolledBack, Failed
 //! Ended      => Observing                       the next request
 //! ```
+//! Where somebody else writes the target first, as the request said that it might, Observing and Reclaiming lead to Trial and
+//! Trial to Committing at once, and none of them to Ended without Restoring.
 //! From every state `Gone` leads to Ended with Failed, for there is nothing left to put back. Trial,
 //! Committing and Watching end without Restoring only where no file was written. Restoring leads to
 //! itself when a shrink that was about to be Committed has to be taken back after all.
@@ -215,6 +217,16 @@ impl Gate {
         self.apply(Step::Observe(at), now);
     }
 
+    /// A reading, as soon as what is in flight has landed.
+    fn read_now(&mut self, now: Instant) {
+        let Some(run) = &mut self.run else { return };
+        if self.flight.is_busy(run.number) {
+            run.nudged = true;
+        } else {
+            self.apply(Step::Observe(now), now);
+        }
+    }
+
     /// Somebody wrote a limit; our own writes are told apart by their value.
     fn limit_written(&mut self, file: LimitFile, new: Limit, now: Instant) {
         let Some(run) = &self.run else { return };
@@ -227,6 +239,10 @@ impl Gate {
         let restoring = matches!(run.stage, Stage::Restoring(_));
         let put_back = restoring && file == LimitFile::High;
         if ours.is_none() || ours == Some(new) || put_back {
+            return;
+        }
+        if file == LimitFile::Max && run.awaits(new) {
+            self.read_now(now);
             return;
         }
         self.stop(Reason::LimitWritten { file, found: new }, now);

@@ -41,12 +41,17 @@ impl Run {
         if self.request.dry_run {
             return Step::Finish(Verdict::Feasible);
         }
+        self.begin_work(policy);
+        Step::Go(Stage::Reclaiming(Reclaiming::new(policy, now)))
+    }
+
+    /// Observing ends, and what is added from here on is the shrink's doing.
+    pub(super) fn begin_work(&mut self, policy: &Policy) {
         if let Some(history) = &self.history {
             self.baseline = Some(Baseline::take(history.first(), history.last(), policy));
         }
         self.direct_reclaim_before = self.direct_reclaim;
         self.accepted = self.need(policy);
-        Step::Go(Stage::Reclaiming(Reclaiming::new(policy, now)))
     }
 
     /// When the window is about covered, if nothing breaks it.

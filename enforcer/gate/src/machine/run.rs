@@ -7,7 +7,7 @@ use super::{
     reclaiming::ReclaimStep,
     restoring::Restoring,
     sight::{Change, Sight, gap_max},
-    stage::{Stage, Step},
+    stage::{Stage, Step, Window},
 };
 use crate::{
     Action, Bytes, Instant, Limit, LimitFile, Micros, Policy, PressureKiller, Reason, Request, Sample, State,
@@ -92,6 +92,8 @@ pub(super) struct Run {
     pub(super) high_written: Option<Limit>,
     /// `memory.max` may hold the target.
     pub(super) max_written: bool,
+    /// Another wrote it there.
+    pub(super) overtaken: bool,
     pub(super) notes: Notes,
 }
 
@@ -122,6 +124,7 @@ impl Run {
             curve: Curve::default(),
             high_written: None,
             max_written: false,
+            overtaken: false,
             notes: Notes::default(),
         }
     }
@@ -175,7 +178,15 @@ impl Run {
         }
         // Taken out so that a state can look at the shrink it is part of.
         match core::mem::replace(&mut self.stage, Stage::Observing) {
+            Stage::Observing if self.max_written => {
+                self.begin_work(policy);
+                self.brake_at_once(policy)
+            }
             Stage::Observing => self.observed(policy, now),
+            Stage::Reclaiming(reclaiming) if self.max_written => {
+                self.stage = Stage::Reclaiming(reclaiming);
+                self.brake_at_once(policy)
+            }
             Stage::Reclaiming(mut reclaiming) => {
                 let step = reclaiming.sampled(self, policy, now);
                 self.stage = Stage::Reclaiming(reclaiming);
@@ -210,10 +221,21 @@ impl Run {
         }
     }
 
+    /// Another wrote the target before there was a brake: it goes on now, unless it came too late already.
+    fn brake_at_once(&mut self, policy: &Policy) -> Step {
+        match alarm(self, policy) {
+            Some(reason) => Step::Stop(reason),
+            None => Step::Go(Stage::Trial(Window::default())),
+        }
+    }
+
     /// Trial or watch: an alarm ends it, the window's end leads on.
     fn braked(&mut self, next: Step, policy: &Policy, now: Instant) -> Step {
         if let Some(reason) = alarm(self, policy) {
             return Step::Stop(reason);
+        }
+        if self.overtaken && matches!(self.stage, Stage::Trial(_)) {
+            return next;
         }
         if self.sight.is_empty_throughout() {
             self.untried = true;
@@ -285,11 +307,22 @@ impl Run {
         }
     }
 
+    /// Whether that is the write of `memory.max` which somebody else was to make too.
+    pub(super) fn awaits(&self, max: Limit) -> bool {
+        let expects = self.request.by_other && !self.request.dry_run && !self.max_written;
+        let restoring = matches!(self.stage, Stage::Restoring(_));
+        let is_lower = self.found.is_some_and(|found| max < found.max);
+        expects && !restoring && is_lower && max == Limit::Bytes(self.target)
+    }
+
     /// What no state goes on with.
     fn disturbed(&mut self, sample: &Sample) -> Option<Reason> {
         let target = Limit::Bytes(self.target);
         let expected_max = if self.max_written { Some(target) } else { self.found.map(|f| f.max) };
-        if expected_max.is_some_and(|expected| expected != sample.max) {
+        if self.awaits(sample.max) {
+            (self.max_written, self.overtaken) = (true, true);
+            self.notes.add("another wrote the target before the gate did: the brake goes on at once");
+        } else if expected_max.is_some_and(|expected| expected != sample.max) {
             return Some(Reason::LimitWritten { file: LimitFile::Max, found: sample.max });
         }
         let expected_high = self.high_written.or(self.found.map(|f| f.high));

@@ -24,7 +24,9 @@ pub enum Op {
     /// Something happens.
     Signal(Signal),
     /// A request for so many thousandths of the limit in force.
-    Request { permille: u64, dry_run: bool, killer: bool },
+    Request { permille: u64, dry_run: bool, killer: bool, by_other: bool },
+    /// Somebody else writes the limit that was asked for, as was foretold, and says so or not.
+    Other { told: bool },
     /// An outcome that answers nothing in flight.
     Stray(u64),
     /// The workload changes.
@@ -96,6 +98,8 @@ struct Shrink {
     commit_asked: bool,
     max_may_be_ours: bool,
     restores: Vec<(Option<Limit>, Option<Limit>)>,
+    /// `memory.max` before another wrote what was asked for.
+    before_other: Option<Limit>,
 }
 
 pub struct World {
@@ -111,6 +115,8 @@ pub struct World {
     in_flight: Option<(Command, Instant)>,
     last_sample: Option<Sample>,
     shrink: Shrink,
+    /// What another may write too.
+    foretold: Option<Bytes>,
     ended_before: bool,
     pub record: Record,
 }
@@ -132,6 +138,7 @@ impl World {
             in_flight: None,
             last_sample: None,
             shrink: Shrink::default(),
+            foretold: None,
             ended_before: true,
             record: Record::default(),
         }
@@ -217,7 +224,7 @@ impl World {
                 self.gate.handle_timeout(self.now);
             }
             Op::Signal(signal) => self.gate.handle_signal(signal, self.now),
-            Op::Request { permille, dry_run, killer } => {
+            Op::Request { permille, dry_run, killer, by_other } => {
                 let target = match self.max {
                     Limit::Bytes(max) => max.scaled(*permille, 1000),
                     Limit::Max => Bytes::new(MAX),
@@ -227,9 +234,15 @@ impl World {
                     comm: "oomd\x1b[2J".into(),
                     cgroup: "/slice\n".into(),
                 });
-                let request = Request { target, dry_run: *dry_run, pressure_killer };
+                let (dry_run, by_other) = (*dry_run, *by_other);
+                let is_new = matches!(self.gate.state(), State::Idle | State::Ended);
+                if is_new {
+                    self.foretold = by_other.then(|| target.page_floor());
+                }
+                let request = Request { target, dry_run, pressure_killer, by_other };
                 self.gate.handle_signal(&Signal::Request(request), self.now);
             }
+            Op::Other { told } => self.other_writes(*told),
             Op::Stray(id) => {
                 let busy = self.in_flight.as_ref().map(|(command, _)| command.id.0);
                 if busy != Some(*id) {
@@ -240,6 +253,20 @@ impl World {
                 }
             }
             Op::Workload(workload) => self.workload = *workload,
+        }
+    }
+
+    /// The foretold write, before the gate's own.
+    fn other_writes(&mut self, told: bool) {
+        let running = !matches!(self.gate.state(), State::Idle | State::Ended | State::Restoring);
+        let Some(target) = self.foretold.filter(|_| running && !self.shrink.commit_asked) else { return };
+        let new = Limit::Bytes(target);
+        if new < self.max {
+            self.shrink.before_other = Some(self.max);
+            self.max = new;
+            if told {
+                self.gate.handle_signal(&Signal::LimitWritten { file: LimitFile::Max, new, writer_pid: 3 }, self.now);
+            }
         }
     }
 
@@ -363,7 +390,7 @@ impl World {
             Action::Observe => {}
             Action::Reclaim { bytes } => assert!(*bytes > Bytes::ZERO, "a step asks for something"),
             Action::SetBrake { high } => {
-                self.found = (self.max, self.high);
+                self.found = (self.shrink.before_other.unwrap_or(self.max), self.high);
                 let sample = self.last_sample.as_ref().expect("a reading before a brake");
                 assert!(*high < sample.high, "a brake only lowers");
                 let floor = Floor::of(sample, &self.policy).bytes;
@@ -373,9 +400,10 @@ impl World {
             Action::Commit { max, usage_at_most } => {
                 let sample = self.last_sample.as_ref().expect("a reading before a commit");
                 if !self.shrink.braked {
-                    self.found = (self.max, self.high);
+                    self.found = (self.shrink.before_other.unwrap_or(self.max), self.high);
                 }
-                assert!(Limit::Bytes(*max) < sample.max, "a commit only lowers");
+                let overtaken = self.shrink.before_other.is_some();
+                assert!(overtaken || Limit::Bytes(*max) < sample.max, "a commit only lowers");
                 assert!(usage_at_most < max, "room to spare right before the write");
                 let floor = Floor::of(sample, &self.policy).bytes;
                 let headroom = Headroom::at(*max, Bytes::ZERO, &self.policy).to_hold();
@@ -387,6 +415,9 @@ impl World {
                 self.shrink.max_may_be_ours = true;
             }
             Action::Restore { high, max } => {
+                if !self.shrink.braked && !self.shrink.commit_asked {
+                    self.found = (self.shrink.before_other.unwrap_or(self.max), self.high);
+                }
                 assert!(high.is_none_or(|high| high == self.found.1), "memory.high goes back as found");
                 assert!(max.is_none_or(|max| max == self.found.0), "memory.max goes back as found");
                 assert!(high.is_some() || max.is_some(), "a restore restores something");
@@ -420,7 +451,7 @@ impl World {
                 assert!(!shrink.max_may_be_ours || restored_max, "every way back restores memory.max");
             }
             Verdict::Failed(reason) => {
-                assert!(gone || lowered, "a failure without a write");
+                assert!(gone || lowered || shrink.before_other.is_some(), "a failure without a write");
                 assert!(gone || !shrink.braked || restored_high, "{reason:?} without a try");
             }
         }

@@ -111,7 +111,7 @@ async fn gate(
     instance.reset().await?;
     let plan = Plan {
         cgroup: Cgroup::open(instance.cgroup.path())?,
-        request: Request { target, dry_run: false, pressure_killer: None },
+        request: Request { target, dry_run: false, pressure_killer: None, by_other: false },
         policy: windows(&shared.policy, instance.class().period),
         state_dir: Some(shared.state_dir.clone()),
         session: SessionOptions::default(),
