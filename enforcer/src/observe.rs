@@ -26,7 +26,10 @@ pub fn observe(sampler: &mut Sampler, target: Bytes, policy: Policy) -> Result<C
     let begun = Clock::now();
     let now = || Instant::new(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
     let mut gate = Gate::new(policy).map_err(ObserveError::Policy)?;
-    gate.handle_signal(&Signal::Request(Request { target, dry_run: true, pressure_killer: None, by_other: false }), now());
+    gate.handle_signal(
+        &Signal::Request(Request { target, dry_run: true, pressure_killer: None, by_other: false }),
+        now(),
+    );
     loop {
         while let Some(command) = gate.poll_command() {
             let kind = match command.action {

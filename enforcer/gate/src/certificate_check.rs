@@ -56,9 +56,8 @@ impl Certificate {
             took.is_some_and(|took| took >= window)
         };
         let tried = || self.overtaken || whole(State::Trial, self.policy.trial_window);
-        let watched = || {
-            self.windows_skipped || (tried() && whole(State::Watching, self.policy.watch_window))
-        };
+        let watched =
+            || self.windows_skipped || (tried() && whole(State::Watching, self.policy.watch_window));
         let below = |limit: Option<Limit>| limit.is_some_and(|l| Limit::Bytes(self.target) < l);
         match &self.verdict {
             Verdict::Committed => {

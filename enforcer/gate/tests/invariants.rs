@@ -71,9 +71,10 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Answer::Wrong),
     ];
     let flag = prop::bool::weighted;
-    let request = (0_u64..1_100, flag(0.1), flag(0.1), flag(0.3)).prop_map(
-        |(permille, dry_run, killer, by_other)| Op::Request { permille, dry_run, killer, by_other },
-    );
+    let request =
+        (0_u64..1_100, flag(0.1), flag(0.1), flag(0.3)).prop_map(|(permille, dry_run, killer, by_other)| {
+            Op::Request { permille, dry_run, killer, by_other }
+        });
     prop_oneof![
         40 => Just(Op::Proceed),
         10 => answer.prop_map(Op::Answer),
@@ -234,8 +235,12 @@ fn traces_reach_every_state_and_verdict() {
 #[test]
 fn time_that_goes_back_counts_as_the_last() {
     let mut gate = Gate::new(policy()).unwrap();
-    let request =
-        enforcer_gate::Request { target: Bytes::from_mib(50), dry_run: false, pressure_killer: None, by_other: false };
+    let request = enforcer_gate::Request {
+        target: Bytes::from_mib(50),
+        dry_run: false,
+        pressure_killer: None,
+        by_other: false,
+    };
     gate.handle_signal(&Signal::Request(request), enforcer_gate::Instant::new(5_000_000));
     let due = gate.poll_timeout().unwrap();
     gate.handle_timeout(enforcer_gate::Instant::new(1));

@@ -653,10 +653,14 @@ fn a_write_that_was_foretold_is_watched_as_the_gates_own() {
             }
             let (verdict, stepped) = stepped.into_end();
             assert_eq!(verdict, Verdict::Committed, "in {state}, told: {told}");
-            assert_eq!((stepped.sim.high, stepped.sim.max), (Limit::Max, Limit::Bytes(Bytes::new(100 * MIB))));
+            assert_eq!(
+                (stepped.sim.high, stepped.sim.max),
+                (Limit::Max, Limit::Bytes(Bytes::new(100 * MIB)))
+            );
             let braked = stepped.actions.iter().any(|action| matches!(action, Action::SetBrake { .. }));
             assert!(braked, "in {state} nothing holds it while it is watched");
-            let windows: Micros = stepped.gate.certificate().unwrap().states.iter().map(|state| state.took).sum();
+            let windows: Micros =
+                stepped.gate.certificate().unwrap().states.iter().map(|state| state.took).sum();
             assert!(windows >= policy().watch_window, "{windows}");
         }
     }
@@ -682,11 +686,8 @@ fn a_write_that_was_foretold_is_taken_back_when_more_is_needed() {
 fn only_the_very_value_and_only_where_it_was_foretold() {
     for state in STATES.into_iter().filter(|state| *state != State::Watching) {
         for (foretold, bytes) in [(true, 99 * MIB), (true, 101 * MIB), (false, 100 * MIB)] {
-            let mut stepped = if foretold {
-                Stepped::of_another(state)
-            } else {
-                Stepped::stopped_in(state, policy())
-            };
+            let mut stepped =
+                if foretold { Stepped::of_another(state) } else { Stepped::stopped_in(state, policy()) };
             written_by_another(&mut stepped, bytes);
             let theirs = stepped.sim.max;
             stepped.signal(&Signal::LimitWritten { file: LimitFile::Max, new: theirs, writer_pid: 1 });

@@ -352,7 +352,12 @@ fn a_pressure_killer_is_respected() {
     let ask = |allow_pressure_killer| {
         let (sim, mut workload) = cache_heavy();
         let mut shrink = Shrink::new(Policy { allow_pressure_killer, ..policy() }, sim);
-        let request = Request { target: mib(100), dry_run: false, pressure_killer: Some(killer.clone()), by_other: false };
+        let request = Request {
+            target: mib(100),
+            dry_run: false,
+            pressure_killer: Some(killer.clone()),
+            by_other: false,
+        };
         shrink.signal(&Signal::Request(request));
         shrink.run_on(&mut workload);
         (shrink.certificate(), only_observes(&shrink))

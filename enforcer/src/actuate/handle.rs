@@ -2,6 +2,7 @@
 
 use super::{
     ActuateError,
+    above::{Above, settle_below},
     interrupt::Interrupt,
     limit_fd::LimitFd,
     record::{limit_code, limit_of_code},
@@ -117,10 +118,12 @@ impl Raiser {
     /// Opens files of its own and starts the thread; it is ready when this returns.
     pub(super) fn start(
         cgroup: &Cgroup,
+        above: Option<Above>,
         shared: Arc<Shared>,
         interrupt: Interrupt,
     ) -> Result<Self, ActuateError> {
         let files = Files {
+            above,
             high: LimitFd::open(cgroup, LimitFile::High)?,
             max: LimitFd::open(cgroup, LimitFile::Max)?,
         };
@@ -180,6 +183,7 @@ impl Drop for Raiser {
 }
 
 struct Files {
+    above: Option<Above>,
     high: LimitFd,
     max: LimitFd,
 }
@@ -229,14 +233,13 @@ fn raise(inner: &Inner, files: &Files, interrupt: Interrupt) -> Answer {
 }
 
 fn pass(inner: &Inner, files: &Files) -> Answer {
-    let one = |wanted: &AtomicBool, value: &AtomicU64, fd: &LimitFd| {
-        wanted.load(SeqCst).then(|| {
-            let found = limit_of_code(value.load(SeqCst));
-            settle(fd, inner.shared.ours(fd.file()), found)
-        })
+    let found = |wanted: &AtomicBool, value: &AtomicU64| {
+        wanted.load(SeqCst).then(|| limit_of_code(value.load(SeqCst)))
     };
-    let max = one(&inner.max_wanted, &inner.max, &files.max);
-    let high = one(&inner.high_wanted, &inner.high, &files.high);
+    let (max, high) = (found(&inner.max_wanted, &inner.max), found(&inner.high_wanted, &inner.high));
+    let ours = |file| inner.shared.ours(file);
+    let max = max.map(|found| settle_below(files.above.as_ref(), &files.max, ours(LimitFile::Max), found));
+    let high = high.map(|found| settle(&files.high, ours(LimitFile::High), found));
     Answer { high, max, ..Answer::default() }
 }
 

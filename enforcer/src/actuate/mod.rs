@@ -4,6 +4,7 @@
 //! dies), and [`recover`] (when both died). All go through one function, which replaces a value only if it is exactly
 //! the one that was written here, and only by a higher one.
 
+mod above;
 mod error;
 mod handle;
 mod holder;
@@ -31,5 +32,5 @@ pub use lease::{at_work, check_free, is_held};
 pub use nonblock::{WriteMethod, write_method};
 pub use recover::{Recovered, RecoveredFile, RecoveredRun, RecoveredValue, recover};
 pub use restorer::{Heart, run_restorer_if_asked};
-pub use session::{Session, SessionOptions};
+pub use session::{Foretold, Session, SessionOptions};
 pub use state_dir::{STATE_DIR_DEFAULT, StateDir};

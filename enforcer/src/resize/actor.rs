@@ -65,6 +65,14 @@ impl Actor {
         Ok(Self { client, locator: self.locator.clone() })
     }
 
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn locator(&self) -> &Locator {
+        &self.locator
+    }
+
     /// How a container is.
     pub async fn look(&self, of: Of<'_>) -> Result<Look, ResizeError> {
         look(&self.client, &self.locator, of.pod, of.container).await
@@ -183,7 +191,12 @@ impl Actor {
     ) -> Result<(Certificate, Option<Told>), ResizeError> {
         let mut session = SessionOptions::of(&gate.policy);
         session.deadline = session.deadline.saturating_add(self.client.deadline().saturating_mul(CALLS_MAX));
-        let request = Request { target: to, dry_run: false, pressure_killer: pressure_killer(cgroup)?, by_other: false };
+        let request = Request {
+            target: to,
+            dry_run: false,
+            pressure_killer: pressure_killer(cgroup)?,
+            by_other: false,
+        };
         let plan = shrink::Plan {
             cgroup: cgroup.clone(),
             request,
@@ -278,8 +291,12 @@ pub async fn resize_cgroup(
             }
             Step::Shrink { to, .. } | Step::ShrinkPod { to, .. } => {
                 let gate = gate.as_mut().ok_or(ResizeError::NoGate)?;
-                let request =
-                    Request { target: *to, dry_run: false, pressure_killer: pressure_killer(cgroup)?, by_other: false };
+                let request = Request {
+                    target: *to,
+                    dry_run: false,
+                    pressure_killer: pressure_killer(cgroup)?,
+                    by_other: false,
+                };
                 let plan = shrink::Plan {
                     cgroup: cgroup.clone(),
                     request,

@@ -45,7 +45,8 @@ pub(crate) fn shrink() -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut now = Instant::new(1_000_000);
     let mut reading = sample(Bytes::from_mib(20));
-    let request = Request { target: Bytes::from_mib(64), dry_run: false, pressure_killer: None, by_other: false };
+    let request =
+        Request { target: Bytes::from_mib(64), dry_run: false, pressure_killer: None, by_other: false };
     let mut next = Event::Signal(Signal::Request(request));
     loop {
         match &next {

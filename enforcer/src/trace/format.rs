@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn entries_look_like_this() {
-        let request = Request { target: Bytes::from_mib(1), dry_run: false, pressure_killer: None, by_other: false };
+        let request =
+            Request { target: Bytes::from_mib(1), dry_run: false, pressure_killer: None, by_other: false };
         check(
             r#"{"at_us":7,"signal":{"request":{"target":1048576,"dry_run":false,"pressure_killer":null}}}"#,
             Event::Signal(Signal::Request(request)),

@@ -273,7 +273,8 @@ impl Shrink {
 
     pub fn request(&mut self, target: u64) {
         self.found = (self.sim.high, self.sim.max);
-        let request = Request { target: Bytes::new(target), dry_run: false, pressure_killer: None, by_other: false };
+        let request =
+            Request { target: Bytes::new(target), dry_run: false, pressure_killer: None, by_other: false };
         self.signal(&Signal::Request(request));
     }
 

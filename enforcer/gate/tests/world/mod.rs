@@ -265,7 +265,10 @@ impl World {
             self.shrink.before_other = Some(self.max);
             self.max = new;
             if told {
-                self.gate.handle_signal(&Signal::LimitWritten { file: LimitFile::Max, new, writer_pid: 3 }, self.now);
+                self.gate.handle_signal(
+                    &Signal::LimitWritten { file: LimitFile::Max, new, writer_pid: 3 },
+                    self.now,
+                );
             }
         }
     }

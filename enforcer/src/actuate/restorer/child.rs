@@ -6,10 +6,11 @@ use super::{
     message::{MESSAGE_BYTES, Message, Notes},
 };
 use crate::actuate::{
+    above::{Above, settle_below},
     journal::Journal,
     limit_fd::{LimitFd, NumberFd},
     pidfd::pidfd,
-    record::Record,
+    record::{Record, limit_of_code},
     settle::{Ours, Settled, settle},
     urgent::{lock_memory, run_first},
 };
@@ -56,6 +57,8 @@ struct Restorer {
     max: Watched,
     usage: NumberFd,
     eye: Eye,
+    /// Goes up before `max` does.
+    above: Option<Above>,
 }
 
 /// One limit file and what the session does to it.
@@ -67,12 +70,13 @@ struct Watched {
 impl Restorer {
     fn start(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
         ignore_signals();
-        let mut number = || arguments.next()?.to_str()?.parse::<i64>().ok();
-        let mut fds = [-1; 6];
+        let mut number = || arguments.next()?.to_str()?.parse::<i128>().ok();
+        let mut fds = [-1; 7];
         for fd in &mut fds {
             *fd = RawFd::try_from(number()?).ok()?;
         }
-        let [socket, high, max, usage, journal, refuge] = fds;
+        let [socket, high, max, usage, journal, refuge, above] = fds;
+        let above_found = limit_of_code(u64::try_from(number()?).ok()?);
         let seed = u32::try_from(number()?).ok()?;
         let deadline = Duration::from_millis(u64::try_from(number()?).ok()?);
         let session_pid = i32::try_from(number()?).ok()?;
@@ -92,6 +96,7 @@ impl Restorer {
             max: watched(LimitFile::Max, max)?,
             usage: NumberFd::from_fd(take(usage)?),
             eye: Eye::default(),
+            above: take(above).map(|fd| Above::from_fd(LimitFd::from_fd(LimitFile::Max, fd), above_found)),
         };
         let notes = Notes {
             not_oom_exempt: std::fs::write("/proc/self/oom_score_adj", "-1000").is_err(),
@@ -188,9 +193,10 @@ impl Restorer {
     /// `memory.max` first: it can kill, `memory.high` only delays.
     fn restore(self) -> bool {
         let mut settled = Vec::with_capacity(2);
-        for watched in [&self.max, &self.high] {
+        for (above, watched) in [(self.above.as_ref(), &self.max), (None, &self.high)] {
             if let Some((found, ours)) = watched.lowered {
-                settled.push((watched.fd.file(), found, settle(&watched.fd, ours, found)));
+                let result = settle_below(above, &watched.fd, ours, found);
+                settled.push((watched.fd.file(), found, result));
             }
         }
         let Ok(lock) = Flock::lock(self.journal, FlockArg::LockExclusiveNonblock) else { return false };

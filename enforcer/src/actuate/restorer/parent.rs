@@ -7,10 +7,12 @@ use super::{
 use crate::{
     actuate::{
         ActuateError,
+        above::Above,
         journal::Journal,
         lease::Lease,
         limit_fd::{LimitFd, NumberFd},
         pidfd::{ends_within, pidfd},
+        record::limit_code,
     },
     cgroup::Cgroup,
 };
@@ -39,6 +41,8 @@ const END_MAX: Duration = Duration::from_secs(15);
 /// What a restorer needs.
 pub(in crate::actuate) struct Spawn<'a> {
     pub(in crate::actuate) cgroup: &'a Cgroup,
+    /// Raised before the cgroup's own limit is.
+    pub(in crate::actuate) above: Option<Above>,
     pub(in crate::actuate) journal: &'a Journal,
     pub(in crate::actuate) lease: &'a Lease,
     pub(in crate::actuate) deadline: Duration,
@@ -103,12 +107,18 @@ impl Restorer {
         let refuge = refuge(spawn.cgroup).ok();
         let journal = spawn.journal.as_fd().as_raw_fd();
         let refuge_fd = refuge.as_ref().map_or(-1, std::os::fd::AsRawFd::as_raw_fd);
-        let told: [RawFd; 6] = [theirs.as_raw_fd(), high.raw(), max.raw(), usage.raw(), journal, refuge_fd];
+        let (above_fd, above_found) = match &spawn.above {
+            Some(above) => (above.fd().raw(), limit_code(above.found())),
+            None => (-1, 0),
+        };
+        let told: [RawFd; 7] =
+            [theirs.as_raw_fd(), high.raw(), max.raw(), usage.raw(), journal, refuge_fd, above_fd];
         // It need not know of the lease, only to have it.
         let inherited: Vec<RawFd> = told.into_iter().filter(|fd| *fd >= 0).chain(spawn.lease.raw()).collect();
         let mut command = Command::new("/proc/self/exe");
         command.arg(ARGUMENT);
         command.args(told.map(|fd| fd.to_string()));
+        command.arg(above_found.to_string());
         command.arg(spawn.journal.position().1.to_string());
         command.arg(spawn.deadline.as_millis().to_string());
         command.arg(std::process::id().to_string());

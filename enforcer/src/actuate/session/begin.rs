@@ -4,6 +4,7 @@ use super::{Session, SessionOptions, Target};
 use crate::{
     actuate::{
         ActuateError, StateDir, WriteMethod,
+        above::Above,
         handle::Raiser,
         interrupt::Interrupt,
         journal::Journal,
@@ -34,6 +35,7 @@ struct Ready {
     method: WriteMethod,
     high: Target,
     max: Target,
+    above: Option<Above>,
     current: NumberFd,
     reclaim: OwnedFd,
 }
@@ -50,7 +52,7 @@ impl Session {
         let mut notes = Vec::new();
         let (journal, lease) = claim(cgroup, state, &mut notes)?;
         match Self::prepare(cgroup, &journal, &lease, options, &mut notes) {
-            Ok(ready) => Ok(Self {
+            Ok(ready) => Self {
                 cgroup: cgroup.clone(),
                 raiser: ready.raiser,
                 restorer: ready.restorer,
@@ -61,10 +63,12 @@ impl Session {
                 method: ready.method,
                 high: ready.high,
                 max: ready.max,
+                above: ready.above,
                 current: ready.current,
                 reclaim: ready.reclaim,
                 notes,
-            }),
+            }
+            .foretold(options.foretold.as_ref()),
             Err(error) => {
                 // Nothing was lowered; a file that stays says so, and goes with the next begin.
                 let _ = journal.close();
@@ -104,7 +108,10 @@ impl Session {
         if inside {
             notes.push("this process is in the cgroup itself: its brake slows this process as well".into());
         }
-        let spawn = Spawn { cgroup, journal, lease, deadline: options.deadline };
+        let higher = options.foretold.as_ref().and_then(|foretold| foretold.above.as_ref());
+        let above = higher.map(Above::open).transpose()?;
+        let again = || above.as_ref().zip(higher).map(|(above, cgroup)| above.again(cgroup)).transpose();
+        let spawn = Spawn { cgroup, above: again()?, journal, lease, deadline: options.deadline };
         let (restorer, missing) = Restorer::spawn(&spawn)?;
         for (is_missing, what) in [
             (missing.not_locked, "the restorer's memory is not locked"),
@@ -118,8 +125,8 @@ impl Session {
                 notes.push(what.into());
             }
         }
-        let raiser = Raiser::start(cgroup, Arc::clone(&shared), interrupt)?;
-        Ok(Ready { raiser, restorer, shared, interrupt, method, high, max, current, reclaim })
+        let raiser = Raiser::start(cgroup, again()?, Arc::clone(&shared), interrupt)?;
+        Ok(Ready { raiser, restorer, shared, interrupt, method, high, max, above, current, reclaim })
     }
 }
 

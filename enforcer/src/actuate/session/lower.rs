@@ -1,8 +1,8 @@
 //! What a session does to its cgroup.
 
-use super::Session;
+use super::{Foretold, Session};
 use crate::actuate::{
-    WriteMethod,
+    ActuateError, WriteMethod,
     pending::write_with_signal,
     record::Record,
     restorer::Message,
@@ -77,6 +77,20 @@ impl Session {
         })
     }
 
+    /// From here on the foretold value of `memory.max` is this session's, whoever writes it: on disk and with the restorer.
+    /// Nothing is written.
+    pub(super) fn foretold(mut self, foretold: Option<&Foretold>) -> Result<Self, ActuateError> {
+        let (found, file) = (self.max.found, LimitFile::Max);
+        let value = foretold.map(|foretold| Limit::Bytes(foretold.max.page_floor()));
+        // What is no lower limit is nothing to take back.
+        let Some(value) = value.filter(|value| *value < found) else { return Ok(self) };
+        let announced = self.announce(file, found, found, value);
+        announced.map_err(|why| ActuateError::Restorer { why: why.what })?;
+        self.shared.set_pending(file, value);
+        self.shared.confirm(file);
+        Ok(self)
+    }
+
     fn write_max<T>(
         &self,
         max: Limit,
@@ -114,7 +128,7 @@ impl Session {
             return OutcomeKind::Failed { what, errno: Errno::EINVAL as i32 };
         }
         if let Err(why) = self.announce(file, found, before, value) {
-            return why;
+            return OutcomeKind::Failed { what: why.what, errno: why.errno };
         }
         // Where a guard stands on this node, it is told that the gate vouches for the value. One that can't be told
         // refuses the write, which is then this write's outcome.
@@ -142,7 +156,9 @@ impl Session {
             (Ok(Some(outcome)), _) => outcome,
             (Ok(None), Ok(now)) if now == value => OutcomeKind::Done,
             (Ok(None), Ok(_)) if self.shared.is_restoring() => interrupted(file.name()),
-            (Ok(None), Ok(_)) if self.restorer.is_gone() => restorer_gone(Errno::EPIPE),
+            (Ok(None), Ok(_)) if self.restorer.is_gone() => {
+                OutcomeKind::Failed { what: RESTORER_GONE.into(), errno: Errno::EPIPE as i32 }
+            }
             (Ok(None), Ok(now)) => OutcomeKind::Superseded { file, found: now },
             (Err(Errno::EINTR), _) => interrupted(file.name()),
             (Err(errno), _) => failed(file, "write", errno),
@@ -157,11 +173,12 @@ impl Session {
         found: Limit,
         before: Limit,
         ours: Limit,
-    ) -> Result<(), OutcomeKind> {
+    ) -> Result<(), Unannounced> {
         let recorded = self.journal.append(Record::Intent { file, found, before, ours }, true);
-        recorded.map_err(|error| OutcomeKind::Failed { what: error.to_string(), errno: 0 })?;
+        recorded.map_err(|error| Unannounced { what: error.to_string(), errno: 0 })?;
         let next_record = self.journal.position().0;
-        self.restorer.tell(Message::Lower { file, found, before, ours, next_record }).map_err(restorer_gone)
+        let told = self.restorer.tell(Message::Lower { file, found, before, ours, next_record });
+        told.map_err(|errno| Unannounced { what: RESTORER_GONE.into(), errno: errno as i32 })
     }
 
     /// A brake of `max` brakes nothing; only what the file holds is looked at.
@@ -195,12 +212,13 @@ const fn kind(file: LimitFile) -> LimitKind {
     }
 }
 
-fn restorer_gone(errno: Errno) -> OutcomeKind {
-    OutcomeKind::Failed {
-        what: "the restorer is gone: nothing is lowered without one".into(),
-        errno: errno as i32,
-    }
+/// Why a value could not be put on disk or before the restorer.
+struct Unannounced {
+    what: String,
+    errno: i32,
 }
+
+const RESTORER_GONE: &str = "the restorer is gone: nothing is lowered without one";
 
 fn interrupted(file: &str) -> OutcomeKind {
     OutcomeKind::Failed { what: format!("{file}: interrupted by a restore"), errno: Errno::EINTR as i32 }

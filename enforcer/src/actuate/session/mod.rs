@@ -5,6 +5,7 @@ mod lower;
 
 use super::{
     ActuateError,
+    above::{Above, settle_below},
     handle::{Raiser, RestoreHandle},
     interrupt::Interrupt,
     journal::Journal,
@@ -12,11 +13,11 @@ use super::{
     limit_fd::{LimitFd, NumberFd},
     nonblock::WriteMethod,
     restorer::{Heart, Restorer},
-    settle::{Ours, Settled, settle},
+    settle::{Ours, Settled},
     shared::Shared,
 };
 use crate::cgroup::Cgroup;
-use enforcer_gate::{Limit, LimitFile, Micros, Policy};
+use enforcer_gate::{Bytes, Limit, LimitFile, Micros, Policy};
 use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 
 /// What can be set about a session.
@@ -26,11 +27,23 @@ pub struct SessionOptions {
     pub deadline: Duration,
     /// How limits are written; `None` finds out, once a process.
     pub method: Option<WriteMethod>,
+    /// What somebody else writes as well.
+    pub foretold: Option<Foretold>,
+}
+
+/// A limit that somebody else, a kubelet say, was told to set as well, and may set at any time.
+#[derive(Debug, Clone)]
+pub struct Foretold {
+    /// The value of `memory.max`: where the file holds it, the session takes it for its own from the begin on.
+    pub max: Bytes,
+    /// The cgroup above whose `memory.max` they lower next, a pod's. Wherever the session, or its restorer, puts `memory.max`
+    /// back, this one goes up first to what it held at the begin, if it holds less. `recover` does not know of it.
+    pub above: Option<Cgroup>,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { deadline: Duration::from_mins(10), method: None }
+        Self { deadline: Duration::from_mins(10), method: None, foretold: None }
     }
 }
 
@@ -74,6 +87,7 @@ pub struct Session {
     method: WriteMethod,
     high: Target,
     max: Target,
+    above: Option<Above>,
     current: NumberFd,
     reclaim: OwnedFd,
     notes: Vec<String>,
@@ -144,7 +158,8 @@ impl Session {
             if ours == Ours::default() {
                 continue;
             }
-            if let Settled::Failed(errno) = settle(&target.fd, ours, target.found) {
+            let above = self.above.as_ref().filter(|_| file == LimitFile::Max);
+            if let Settled::Failed(errno) = settle_below(above, &target.fd, ours, target.found) {
                 let what =
                     format!("can't put {} back to {}: {}", file.name(), target.found.raw(), errno.desc());
                 // Dropped as after a crash: the restorer tries once more.

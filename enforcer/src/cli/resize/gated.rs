@@ -47,7 +47,8 @@ pub(super) fn run(
     }
     let killer = pressure_killer(cgroup).map_err(on_cgroup)?;
     let mut guided = Guided::start(what, cgroup, &policy, order.thresholds.trace.as_deref(), order.json)?;
-    let request = Request { target: first.to, dry_run: order.dry_run, pressure_killer: killer, by_other: false };
+    let request =
+        Request { target: first.to, dry_run: order.dry_run, pressure_killer: killer, by_other: false };
     let as_found = state_dir.as_ref().is_none_or(StateDir::is_empty);
     let refused = if as_found && first.at_once {
         refused_at_once(&request, &policy, &mut sampler, guided.observer())

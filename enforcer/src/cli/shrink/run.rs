@@ -106,7 +106,8 @@ fn of_cgroup(options: &Options, path: &Path, notes: &[String]) -> Result<Exit, F
     let mut guided =
         Guided::start(WHAT, &cgroup, &policy, options.thresholds.trace.as_deref(), options.json.json)?;
     tell_rounding(options.json.json, options.to);
-    let request = Request { target: options.to, dry_run: options.dry_run, pressure_killer: killer, by_other: false };
+    let request =
+        Request { target: options.to, dry_run: options.dry_run, pressure_killer: killer, by_other: false };
     // Limits that a killed run left are not those that were found: they are settled first, which the shrink itself does.
     let as_found = state_dir.as_ref().is_none_or(StateDir::is_empty);
     let refused =

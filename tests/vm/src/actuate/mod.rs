@@ -2,6 +2,7 @@
 
 mod crash;
 mod ends;
+mod foretold;
 mod writes;
 
 use crate::process::Holder;
@@ -30,7 +31,7 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const HOLDER: &str = "__hold-session";
 
 pub(crate) fn cases() -> Vec<Case> {
-    [ends::cases(), crash::cases(), writes::cases()].into_iter().flatten().collect()
+    [ends::cases(), crash::cases(), foretold::cases(), writes::cases()].into_iter().flatten().collect()
 }
 
 /// A cgroup with limits set, and a state directory.
