@@ -14,7 +14,7 @@ pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Greatest text of an error that is read.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 /// Longest wait that a server can ask for.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
+const RETRY_AFTER_MAX: Duration = Duration::from_mins(5);
 
 /// What is asked.
 #[derive(Debug, Clone)]

@@ -57,7 +57,7 @@ impl Default for Deadlines {
         Self {
             connect: Duration::from_secs(5),
             answer: Duration::from_secs(10),
-            watch: Duration::from_secs(180),
+            watch: Duration::from_mins(3),
             retry_min: Duration::from_secs(1),
             retry_max: Duration::from_secs(30),
         }
@@ -133,12 +133,11 @@ impl Source {
         has_account: bool,
         home: Option<PathBuf>,
     ) -> Result<Self, ConnectError> {
-        match (named.map(Path::to_owned).or(env), home) {
-            (Some(path), _) => Ok(Self::Kubeconfig { path, context: None }),
-            (None, _) if has_account => Ok(Self::ServiceAccount),
-            (None, Some(path)) => Ok(Self::Kubeconfig { path, context: None }),
-            (None, None) => Err(ConnectError::Nothing),
+        let file = |path| Self::Kubeconfig { path, context: None };
+        if let Some(path) = named.map(Path::to_owned).or(env) {
+            return Ok(file(path));
         }
+        if has_account { Ok(Self::ServiceAccount) } else { home.map(file).ok_or(ConnectError::Nothing) }
     }
 
     async fn config(&self) -> Result<Config, ConnectError> {

@@ -186,13 +186,11 @@ impl Sender {
                 self.carry_out(&decision).await
             } else {
                 let next = self.shared.queues().events.front().cloned();
-                match next {
-                    Some(event) => self.tell(&event).await,
-                    None => {
-                        self.shared.more.notified().await;
-                        continue;
-                    }
-                }
+                let Some(event) = next else {
+                    self.shared.more.notified().await;
+                    continue;
+                };
+                self.tell(&event).await
             };
             match done {
                 Ok(()) => wait.is_over(),

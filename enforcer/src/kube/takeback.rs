@@ -126,7 +126,7 @@ impl TakeBack {
         }
         let admitted = pod.allocated_limits(&container.level).and_then(|limits| limits.memory);
         let in_force = kernel.is_none_or(|limit| limit >= Limit::Bytes(self.decided.limit).held());
-        if is_ours(admitted) && in_force && *Resize::of(pod).changes() == [] {
+        if is_ours(admitted) && in_force && Resize::of(pod).changes().is_empty() {
             return self.end(Standing::Restored);
         }
         let reason = match Resize::of(pod) {

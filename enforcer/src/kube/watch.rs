@@ -16,7 +16,7 @@ use super::{
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -150,7 +150,7 @@ struct Link {
     news: mpsc::Sender<News>,
     counters: Arc<Counters>,
     /// Which of the two is cut off.
-    down: Arc<Mutex<BTreeMap<Of, ()>>>,
+    down: Arc<Mutex<BTreeSet<Of>>>,
 }
 
 impl Link {
@@ -163,7 +163,7 @@ impl Link {
         let first = {
             let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
             let first = down.is_empty();
-            down.insert(of, ());
+            down.insert(of);
             first
         };
         if first { self.tell(News::CutOff(why)).await } else { Ok(()) }
@@ -172,7 +172,7 @@ impl Link {
     async fn is_up(&self, of: Of) -> Result<(), Unheard> {
         let last = {
             let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
-            down.remove(&of).is_some() && down.is_empty()
+            down.remove(&of) && down.is_empty()
         };
         if last { self.tell(News::Back).await } else { Ok(()) }
     }
@@ -281,9 +281,8 @@ impl Followed {
             if let Some(found) = object["metadata"]["resourceVersion"].as_str() {
                 found.clone_into(version);
             }
-            match self.news(event) {
-                Some(news) => self.link.tell(news).await?,
-                None => continue,
+            if let Some(news) = self.news(event) {
+                self.link.tell(news).await?;
             }
         }
     }

@@ -22,7 +22,7 @@ pub use code::Code;
 use enforcer_gate::{Bytes, Limit};
 pub use refused::{Refusal, of_refusal};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// Most values that a reason is told with.
 const EVIDENCE_MAX: usize = 12;
@@ -47,14 +47,15 @@ impl Reason {
         Self { code, what: what.into(), evidence: Vec::new(), todo: todo.into() }
     }
 
-    fn with(mut self, name: &str, value: impl ToString) -> Self {
+    #[expect(clippy::needless_pass_by_value, reason = "what is given is made for it")]
+    fn with(mut self, name: &str, value: impl fmt::Display) -> Self {
         if self.evidence.len() < EVIDENCE_MAX {
-            self.evidence.push((name.into(), value.to_string()));
+            self.evidence.push((name.into(), format!("{value}")));
         }
         self
     }
 
-    fn with_some(self, name: &str, value: Option<impl ToString>) -> Self {
+    fn with_some(self, name: &str, value: Option<impl fmt::Display>) -> Self {
         match value {
             Some(value) => self.with(name, value),
             None => self,

@@ -79,12 +79,10 @@ pub(super) fn infeasible(given: &Given<'_>, condition: &Condition) -> Reason {
 
 impl Reason {
     fn with_class(self, pod: &PodState, code: Code) -> Self {
-        match code {
-            Code::InfeasibleCpuManager | Code::InfeasibleMemoryManager => {
-                self.with("the pod's class", pod.qos.name())
-            }
-            _ => self,
+        if matches!(code, Code::InfeasibleCpuManager | Code::InfeasibleMemoryManager) {
+            return self.with("the pod's class", pod.qos.name());
         }
+        self
     }
 }
 
