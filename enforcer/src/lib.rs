@@ -21,6 +21,7 @@ pub mod health;
 pub mod http;
 pub mod inventory;
 mod json;
+pub mod kube;
 mod labels;
 pub mod metrics;
 pub mod names;

@@ -149,6 +149,20 @@ pub fn parse_cpu(text: &str) -> Result<u64, QuantityError> {
     u64::try_from(milli).map_err(|_| bad())
 }
 
+/// An amount of CPU in thousandths as an object of the API has it: zero or more; part of one counts as a whole one
+/// (`Quantity.MilliValue`).
+pub fn parse_milli_cpu(text: &str) -> Result<u64, QuantityError> {
+    let bad = || QuantityError::Cpu(text.into());
+    if text.len() > QUANTITY_BYTES_MAX {
+        return Err(bad());
+    }
+    let number = Number::parse(text.strip_prefix('+').unwrap_or(text)).ok_or_else(bad)?;
+    let scale = Scale::parse(number.rest).ok_or_else(bad)?;
+    let scale = Scale { power: scale.power.saturating_add(3), ..scale };
+    let milli = number.ceil_at(scale).filter(|milli| *milli <= MILLI_CPUS_MAX).ok_or_else(bad)?;
+    u64::try_from(milli).map_err(|_| bad())
+}
+
 /// Digits with a point among them: `mantissa` / 10^`fraction`.
 pub(crate) struct Number<'a> {
     mantissa: Option<u128>,
@@ -358,6 +372,18 @@ mod tests {
             let error = parse_target(text).expect_err(text).to_string();
             assert!(error.contains(says), "{text}: {error}");
             assert!(!error.contains(char::is_control), "{text}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn cpu_of_the_api() {
+        for (text, milli) in
+            [("0", 0), ("100m", 100), ("1.5", 1500), ("1500000u", 1500), ("0.0001", 1), ("2", 2000)]
+        {
+            assert_eq!(parse_milli_cpu(text), Ok(milli), "{text}");
+        }
+        for text in ["", "-1", "1x", "9e30", &"1".repeat(65)] {
+            assert_eq!(parse_milli_cpu(text), Err(QuantityError::Cpu(text.into())), "{text}");
         }
     }
 

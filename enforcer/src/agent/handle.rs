@@ -54,6 +54,7 @@ impl Agent {
                     // Who scrapes may have gone.
                     let _ = reply.send(());
                 }
+                Event::Kubernetes(told) => self.kubernetes_told(told),
                 Event::Due => self.settle_drift(),
                 Event::Beat => {
                     self.beat();
@@ -275,7 +276,11 @@ impl Agent {
             }
             Err(failed) => failed.why.clone(),
         };
-        self.steward.ended(ended, at);
+        if self.kubelet.has(&ended.id) {
+            self.way_ended(ended)
+        } else {
+            self.steward.ended(ended, at)
+        }
         if let Some(entry) = self.book.get_mut(&ended.id) {
             entry.ended(at, ended.in_force());
             entry.last_verdict = format!("to {}: {said}", ended.to);
@@ -297,6 +302,7 @@ impl Agent {
         self.guard_beat();
         self.begin_again();
         if !self.paused {
+            self.kubelet_turn();
             self.policy_turn();
         }
     }

@@ -10,6 +10,7 @@ mod guarding;
 mod guards;
 mod handle;
 mod kernel;
+mod kubelet;
 mod loading;
 mod memory;
 mod parts;
@@ -32,6 +33,7 @@ mod suspects;
 mod tell;
 mod turns;
 mod view;
+mod wishes;
 
 pub use single::Another;
 pub use start::StartError;
@@ -48,6 +50,7 @@ use crate::{
 use book::Book;
 use enforcer_gate::{Instant, Policy};
 use guards::Guards;
+use kubelet::Kubelet;
 use loading::Loading;
 use pausing::Pausing;
 use reader::Reader;
@@ -100,6 +103,7 @@ pub struct Agent {
     guards: Option<Guards>,
     shrinks: Shrinks,
     steward: Steward,
+    kubelet: Kubelet,
     questions: mpsc::Receiver<Question>,
     /// Who scrapes waits until the figures are those of now.
     scrapes: mpsc::Receiver<oneshot::Sender<()>>,

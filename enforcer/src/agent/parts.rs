@@ -84,7 +84,9 @@ impl Agent {
         self.part(PartName::Recorder, off(self.config.oom.record), LOADING);
         self.part(PartName::Drift, off(self.config.drift.watch), LOADING);
         self.part(PartName::Guard, off(self.config.guard.mode != GuardMode::Off), LOADING);
+        self.part(PartName::Kubernetes, off(self.config.kubernetes.enabled), "the API server is looked for");
         self.begin_kernel();
+        self.begin_kubernetes();
         self.gate_part();
     }
 
@@ -105,6 +107,7 @@ impl Agent {
         if self.guards.is_none() {
             self.begin_guard();
         }
+        self.begin_kubernetes();
     }
 
     fn begin_reader(&mut self) {

@@ -3,6 +3,7 @@
 use super::{
     Agent, BEAT, Signals, Source, Tell,
     book::Book,
+    kubelet::Kubelet,
     loading::Loading,
     memory,
     pausing::Pausing,
@@ -142,6 +143,7 @@ impl Agent {
         let mut agent = Self {
             sentinel: Sentinel::new(Arc::clone(&mount), config.drift.mend),
             steward: Steward::new(config.policy.clone()),
+            kubelet: Kubelet::default(),
             paused: config.agent.paused,
             pausing: Pausing::default(),
             source,

@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod floor;
 mod guard;
+mod kube;
 mod man;
 mod oom;
 mod options;

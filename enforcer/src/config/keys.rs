@@ -63,7 +63,7 @@ const fn fixed(path: &'static str, slot: Slot, about: &'static str) -> Key {
     Key { path, slot, takes: Takes::Restart, about }
 }
 
-pub(super) static SECTIONS: [Section; 8] = [
+pub(super) static SECTIONS: [Section; 9] = [
     Section { name: "agent", about: "the agent itself", keys: &AGENT },
     Section { name: "cri", about: "the container runtime", keys: &CRI },
     Section { name: "http", about: "metrics and health", keys: &HTTP },
@@ -72,6 +72,11 @@ pub(super) static SECTIONS: [Section; 8] = [
     Section { name: "guard", about: "the guard", keys: &GUARD },
     Section { name: "gate", about: "how limits are lowered", keys: &GATE },
     Section { name: "policy", about: "what is done for a pod without being asked", keys: &POLICY },
+    Section {
+        name: "kubernetes",
+        about: "the Kubernetes API, and the kubelet's own shrinks",
+        keys: &KUBERNETES,
+    },
 ];
 
 static AGENT: [Key; 6] = [
@@ -180,6 +185,44 @@ static GUARD: [Key; 4] = [
         "guard.store_max",
         Slot::Size(|c| &mut c.guard.store_max, MIB, SIZE_MAX),
         "the most that all kept verdicts may take; the oldest go first",
+    ),
+];
+
+static KUBERNETES: [Key; 7] = [
+    fixed(
+        "kubernetes.enabled",
+        Slot::Switch(|c| &mut c.kubernetes.enabled),
+        "whether the API server is asked for this node's pods, and way is made for the kubelet's shrinks",
+    ),
+    fixed(
+        "kubernetes.kubeconfig",
+        Slot::File(|c| &mut c.kubernetes.kubeconfig, PATH_BYTES_MAX),
+        "how the API server is reached; empty takes the pod's service account",
+    ),
+    fixed(
+        "kubernetes.node",
+        Slot::Name(|c| &mut c.kubernetes.node),
+        "the node's name; empty takes NODE_NAME of the environment, then the host's name",
+    ),
+    live(
+        "kubernetes.watch",
+        Slot::Span(|c| &mut c.kubernetes.watch, SECOND, Micros::from_secs(600)),
+        "how long the brake stays on under a limit that the kubelet is to lower, so that its own check passes",
+    ),
+    live(
+        "kubernetes.within",
+        Slot::Span(|c| &mut c.kubernetes.within, SECOND, Micros::from_secs(600)),
+        "how long after that the kubelet is waited for, before the limit goes back up",
+    ),
+    live(
+        "kubernetes.take_back",
+        Slot::Switch(|c| &mut c.kubernetes.take_back),
+        "whether a limit that had to be given back is patched back in the API (needs patch on pods/resize)",
+    ),
+    live(
+        "kubernetes.events",
+        Slot::Switch(|c| &mut c.kubernetes.events),
+        "whether a pod gets an event of what was done and refused (needs create on events)",
     ),
 ];
 

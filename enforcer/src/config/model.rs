@@ -34,6 +34,27 @@ pub struct Config {
     pub gate: Gate,
     /// `[policy]`
     pub policy: Defaults,
+    /// `[kubernetes]`
+    pub kubernetes: Kubernetes,
+}
+
+/// The Kubernetes API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kubernetes {
+    /// Whether it is asked at all.
+    pub enabled: bool,
+    /// How it is reached; `None` takes the pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// The node whose pods are followed; `None` takes `NODE_NAME` of the environment, then the host's name.
+    pub node: Option<String>,
+    /// How long the brake stays on after the commit, so that the kubelet's own check passes.
+    pub watch: Micros,
+    /// How long after that the kubelet is waited for.
+    pub within: Micros,
+    /// Whether a limit that was given back is given back in the API too.
+    pub take_back: bool,
+    /// Whether pods get events.
+    pub events: bool,
 }
 
 /// The agent itself.
@@ -195,6 +216,21 @@ impl Default for Oom {
 impl Default for Drift {
     fn default() -> Self {
         Self { watch: true, mend: false }
+    }
+}
+
+impl Default for Kubernetes {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            kubeconfig: None,
+            node: None,
+            // The kubelet's figures of a pod are up to 15 s old, and it tries again each 10 to 15 s.
+            watch: Micros::from_secs(45),
+            within: Micros::from_secs(60),
+            take_back: false,
+            events: true,
+        }
     }
 }
 
