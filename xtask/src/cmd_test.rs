@@ -34,7 +34,7 @@ pub(crate) struct Options {
 }
 
 /// What the VM tier runs; the benchmarks have a short form among the tests.
-const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::VM_TESTS, build::BENCH];
+pub(crate) const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::VM_TESTS, build::BENCH];
 
 /// The tier of what needs systemd or a container runtime: in a guest of its own, which runs nothing else.
 const DEBIAN: &str = "debian";
@@ -47,10 +47,10 @@ const LANES_MIB: u64 = 6 << 10;
 
 /// What test runners counted.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Counts {
-    passed: usize,
-    failed: usize,
-    skipped: usize,
+pub(crate) struct Counts {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) skipped: usize,
 }
 
 impl Counts {
@@ -165,15 +165,24 @@ fn cargo_test() -> Command {
 }
 
 /// One boot's worth of tests.
-struct GuestTier {
-    kernel: Unpacked,
-    name: &'static str,
-    debian: Option<PathBuf>,
-    files: Vec<(PathBuf, String)>,
+pub(crate) struct GuestTier {
+    pub(crate) kernel: Unpacked,
+    pub(crate) name: &'static str,
+    pub(crate) debian: Option<PathBuf>,
+    pub(crate) files: Vec<(PathBuf, String)>,
+    /// Disks after that of the Debian, which are not written to.
+    pub(crate) disks: Vec<PathBuf>,
+    /// None: as much as usual.
+    pub(crate) memory_mib: Option<u32>,
 }
 
 impl GuestTier {
-    fn title(&self) -> String {
+    /// With nothing but a kernel.
+    fn bare(kernel: Unpacked, name: &'static str) -> Self {
+        Self { kernel, name, debian: None, files: Vec::new(), disks: Vec::new(), memory_mib: None }
+    }
+
+    pub(crate) fn title(&self) -> String {
         format!("{} ({})", self.kernel.release, self.name)
     }
 }
@@ -182,24 +191,24 @@ impl GuestTier {
 fn tiers(options: &Options) -> Result<Vec<GuestTier>> {
     let mut tiers = Vec::new();
     if let Some(folder) = &options.programs {
-        let (kernel, debian) = (kernels::find(kernels::DEFAULT)?.unpacked()?, Some(debian::image()?));
-        tiers.push(GuestTier { kernel, name: DEBIAN, debian, files: programs(folder)? });
+        let bare = GuestTier::bare(kernels::find(kernels::DEFAULT)?.unpacked()?, DEBIAN);
+        tiers.push(GuestTier { debian: Some(debian::image()?), files: programs(folder)?, ..bare });
         return Ok(tiers);
     }
     for kernel in chosen(options.kernel.as_deref())? {
         let full = kernel.tier == Tier::Full || options.kernel.is_some();
         let name = if full { "full" } else { "smoke" };
-        tiers.push(GuestTier { kernel: kernel.unpacked()?, name, debian: None, files: Vec::new() });
+        tiers.push(GuestTier::bare(kernel.unpacked()?, name));
         if kernel.name == kernels::DEFAULT {
-            let debian = Some(debian::image()?);
-            tiers.push(GuestTier { kernel: kernel.unpacked()?, name: DEBIAN, debian, files: Vec::new() });
+            let bare = GuestTier::bare(kernel.unpacked()?, DEBIAN);
+            tiers.push(GuestTier { debian: Some(debian::image()?), ..bare });
         }
     }
     Ok(tiers)
 }
 
 /// The files of a folder, where the guest looks first.
-fn programs(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
+pub(crate) fn programs(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
         let path = entry?.path();
@@ -223,7 +232,7 @@ fn lanes() -> usize {
 }
 
 /// One tier on one kernel. Where the emulator dies on the way the tier is run once more.
-fn guest(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Counts {
+pub(crate) fn guest(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Counts {
     out.line(&format!("\n== {}", tier.title()));
     let mut counts = runner(kit, tier, filter, out);
     if let Some(died) = counts.as_ref().err().and_then(|error| error.downcast_ref::<EmulatorDied>()) {
@@ -246,6 +255,8 @@ fn runner(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> R
     boot.time_out = Duration::from_hours(1);
     boot.debian.clone_from(&tier.debian);
     boot.files.extend(tier.files.iter().cloned());
+    boot.disks.clone_from(&tier.disks);
+    boot.memory_mib = tier.memory_mib.unwrap_or(boot.memory_mib);
     let mut counts = None;
     let ended = kit.boot(&tier.kernel, boot, |line| {
         out.line(line);
