@@ -19,6 +19,10 @@ pub enum Tier {
     Full,
     /// Only in the guest with a Debian: systemd, D-Bus, container runtimes.
     Debian,
+    /// Only in a Debian guest that is a Kubernetes cluster.
+    Kubernetes,
+    /// The same, where time is no matter.
+    KubernetesFull,
 }
 
 /// Which cases a guest runs.
@@ -30,6 +34,10 @@ pub enum Selection {
     Full,
     /// Only those that need one.
     Debian,
+    /// Only those that need a cluster and are quick.
+    Kubernetes,
+    /// All that need a cluster.
+    KubernetesFull,
 }
 
 impl Selection {
@@ -38,15 +46,24 @@ impl Selection {
         match std::env::var("ENFORCER_TIER").as_deref() {
             Ok("smoke") => Self::Smoke,
             Ok("debian") => Self::Debian,
+            Ok("kubernetes") => Self::Kubernetes,
+            Ok("kubernetes-full") => Self::KubernetesFull,
             Ok(_) | Err(_) => Self::Full,
         }
+    }
+
+    /// Whether the guest is to be a Kubernetes cluster.
+    pub fn is_kubernetes(self) -> bool {
+        matches!(self, Self::Kubernetes | Self::KubernetesFull)
     }
 
     fn takes(self, tier: Tier) -> bool {
         match self {
             Self::Smoke => tier == Tier::Smoke,
-            Self::Full => tier != Tier::Debian,
+            Self::Full => matches!(tier, Tier::Smoke | Tier::Full),
             Self::Debian => tier == Tier::Debian,
+            Self::Kubernetes => tier == Tier::Kubernetes,
+            Self::KubernetesFull => matches!(tier, Tier::Kubernetes | Tier::KubernetesFull),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Tests that need a real kernel; run inside the VM.
 //!
-//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only; `debian` runs only what needs a Debian. `ENFORCER_SHARE=1/2` runs the first of two shares. The one argument `verifier` prints
+//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only; `debian` runs only what needs a Debian,
+//! `kubernetes` and `kubernetes-full` only what needs a cluster, which is started first. `ENFORCER_SHARE=1/2` runs the first
+//! of two shares. The one argument `verifier` prints
 //! what the kernel's verifier counts in each program instead.
 
 mod actuate;
@@ -14,6 +16,7 @@ mod disk;
 mod drift;
 mod guard;
 mod guest;
+mod kube;
 mod oom;
 mod overhead;
 mod probe;
@@ -46,5 +49,10 @@ fn main() {
     cases.extend(overhead::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());
-    case::run(cases, case::Selection::asked(), case::Share::asked());
+    cases.extend(kube::cases());
+    let selection = case::Selection::asked();
+    if selection.is_kubernetes() {
+        kube::cluster::start();
+    }
+    case::run(cases, selection, case::Share::asked());
 }
