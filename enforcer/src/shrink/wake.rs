@@ -41,7 +41,7 @@ impl Wakeups {
     /// Has the end of the session's restorer told as well.
     pub(super) fn watch(&mut self, session: &Session) -> Result<(), ShrinkError> {
         // SAFETY: the descriptor is owned, is given to nobody else, and lives as long as the registration.
-        let registered = session.restorer_process().and_then(|process| unsafe {
+        let registered = session.restorer_acted().and_then(|process| unsafe {
             AsyncFd::register_with_interest(process, Interest::READABLE).map_err(std::io::Error::from)
         });
         self.restorer = Some(registered.map_err(ShrinkError::io("watch the restorer"))?);

@@ -44,6 +44,8 @@ pub fn run_restorer_if_asked() {
 
 struct Restorer {
     socket: OwnedFd,
+    /// Its closing tells the session that everything was put back.
+    acts: Option<OwnedFd>,
     /// Polls as readable once the session's process is dead: whoever else still holds its end of the socket.
     session: Option<OwnedFd>,
     deadline: Instant,
@@ -61,6 +63,19 @@ struct Restorer {
     above: Option<Above>,
 }
 
+/// What the restorer is to do.
+enum Next {
+    /// The session says something.
+    Told(Message),
+    /// It is silent or out of time, or what it has lowered is about to kill.
+    Act,
+    /// It is dead, or has closed its end.
+    Over,
+}
+
+/// Between two looks at what a session may have written after everything was put back for it.
+const AGAIN: Duration = Duration::from_millis(50);
+
 /// One limit file and what the session does to it.
 struct Watched {
     fd: LimitFd,
@@ -71,11 +86,11 @@ impl Restorer {
     fn start(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
         ignore_signals();
         let mut number = || arguments.next()?.to_str()?.parse::<i128>().ok();
-        let mut fds = [-1; 7];
+        let mut fds = [-1; 8];
         for fd in &mut fds {
             *fd = RawFd::try_from(number()?).ok()?;
         }
-        let [socket, high, max, usage, journal, refuge, above] = fds;
+        let [socket, acts, high, max, usage, journal, refuge, above] = fds;
         let above_found = limit_of_code(u64::try_from(number()?).ok()?);
         let seed = u32::try_from(number()?).ok()?;
         let deadline = Duration::from_millis(u64::try_from(number()?).ok()?);
@@ -85,6 +100,7 @@ impl Restorer {
         let watched = |file, fd| take(fd).map(|fd| Watched { fd: LimitFd::from_fd(file, fd), lowered: None });
         let restorer = Self {
             socket: take(socket)?,
+            acts: Some(take(acts)?),
             session: parent(session_pid),
             deadline: Instant::now().checked_add(deadline)?,
             beat_due: None,
@@ -113,11 +129,14 @@ impl Restorer {
         Some(restorer)
     }
 
-    /// Listens until there is something to do. `false`: something could not be put back; the journal stays.
+    /// Listens until the session is over. `false`: something could not be put back; the journal stays.
+    ///
+    /// A session that is silent, or out of time, may live, and may be about to write what it has announced: whoever has put
+    /// everything back for it stays, and does so again, until it has ended.
     fn run(mut self) -> bool {
         loop {
             match self.next() {
-                Some(Message::Lower { file, found, before, ours, next_record }) => {
+                Next::Told(Message::Lower { file, found, before, ours, next_record }) => {
                     self.next_record = next_record;
                     let written = Some(before).filter(|before| *before != found);
                     let watched = match file {
@@ -126,29 +145,37 @@ impl Restorer {
                     };
                     watched.lowered = Some((found, Ours { written, pending: Some(ours) }));
                 }
-                Some(Message::Beat { within_ms }) => {
+                Next::Told(Message::Beat { within_ms }) => {
                     let within = Duration::from_millis(within_ms.into());
                     self.beat_due = (within_ms > 0).then(|| Instant::now() + within);
                 }
                 // The lock on the journal is the session's too: leave without undoing it.
-                Some(Message::Done) => return true,
-                None => return self.restore(),
+                Next::Told(Message::Done) => return true,
+                Next::Act => {
+                    self.put_back();
+                    self.acts = None;
+                }
+                Next::Over => return self.end(),
             }
         }
     }
 
-    /// The next message; `None` when the session is dead, silent or out of time, or what it has lowered is about to kill.
-    /// What it had sent is still read.
-    fn next(&mut self) -> Option<Message> {
+    /// The next thing to do. What the session had sent before it died is still read.
+    fn next(&mut self) -> Next {
         loop {
-            if self.sees_peril() {
-                return None;
+            let has_acted = self.acts.is_none();
+            if has_acted {
+                self.put_back();
+            } else if self.sees_peril() {
+                return Next::Act;
             }
             let flags = [Some(&self.socket), self.session.as_ref()];
             let mut fds: Vec<_> =
                 flags.into_iter().flatten().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
             let mut left = self.due().saturating_duration_since(Instant::now());
-            if self.max.lowered.is_some() {
+            if has_acted {
+                left = AGAIN;
+            } else if self.max.lowered.is_some() {
                 left = left.min(LOOK);
             }
             // Rounded up, or the last millisecond would spin.
@@ -156,16 +183,18 @@ impl Restorer {
             let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
             match poll(&mut fds, timeout) {
                 Err(Errno::EINTR) => continue,
-                Err(_) => return None,
+                Err(_) => return Next::Over,
                 Ok(_) => {}
             }
+            let is_dead = fds.iter().skip(1).any(|fd| fd.any().unwrap_or(true));
             let mut bytes = [0; MESSAGE_BYTES];
             match recv(self.socket.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
-                Ok(MESSAGE_BYTES) => return Message::decode(&bytes),
-                // The deadline has not come: poll was woken for nothing, or its time-out was cut.
-                Err(Errno::EAGAIN) if !self.is_over(&fds) => {}
-                Err(Errno::EINTR) => {}
-                Ok(_) | Err(_) => return None,
+                Ok(MESSAGE_BYTES) => return Message::decode(&bytes).map_or(Next::Over, Next::Told),
+                Err(Errno::EAGAIN) if is_dead => return Next::Over,
+                // Else poll was woken for nothing, or its time-out was cut.
+                Err(Errno::EAGAIN) if !has_acted && Instant::now() >= self.due() => return Next::Act,
+                Err(Errno::EAGAIN | Errno::EINTR) => {}
+                Ok(_) | Err(_) => return Next::Over,
             }
         }
     }
@@ -181,17 +210,12 @@ impl Restorer {
         self.eye.sees(Instant::now(), high, max, usage)
     }
 
-    fn is_over(&self, fds: &[PollFd<'_>]) -> bool {
-        let dead = fds.iter().skip(1).any(|fd| fd.any().unwrap_or(true));
-        dead || Instant::now() >= self.due()
-    }
-
     fn due(&self) -> Instant {
         self.beat_due.map_or(self.deadline, |beat| beat.min(self.deadline))
     }
 
     /// `memory.max` first: it can kill, `memory.high` only delays.
-    fn restore(self) -> bool {
+    fn put_back(&self) -> Vec<(LimitFile, Limit, Settled)> {
         let mut settled = Vec::with_capacity(2);
         for (above, watched) in [(self.above.as_ref(), &self.max), (None, &self.high)] {
             if let Some((found, ours)) = watched.lowered {
@@ -199,6 +223,12 @@ impl Restorer {
                 settled.push((watched.fd.file(), found, result));
             }
         }
+        settled
+    }
+
+    /// The session is over and has not said that it is done.
+    fn end(self) -> bool {
+        let settled = self.put_back();
         let Ok(lock) = Flock::lock(self.journal, FlockArg::LockExclusiveNonblock) else { return false };
         let mut journal = Journal::resume(self.journal_path, lock, self.seed, self.next_record);
         for (file, found, result) in settled {

@@ -53,6 +53,8 @@ pub(in crate::actuate) struct Spawn<'a> {
 pub(in crate::actuate) struct Restorer {
     child: Child,
     process: OwnedFd,
+    /// Has no writer any more once the restorer has put everything back, or is gone.
+    acted: OwnedFd,
     /// Only ever borrowed for a moment by a [`Heart`]: its closing tells the restorer that the session is over.
     socket: Option<Arc<OwnedFd>>,
 }
@@ -99,6 +101,7 @@ impl Restorer {
         let (ours, theirs) =
             socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
                 .map_err(system("make a socket pair"))?;
+        let (acted, acts) = std::io::pipe().map_err(|error| ActuateError::system("make a pipe", error))?;
         // Open files of its own: a write that blocks in this process must not hold up the restorer's.
         let high = LimitFd::open(spawn.cgroup, LimitFile::High)?;
         let max = LimitFd::open(spawn.cgroup, LimitFile::Max)?;
@@ -111,8 +114,16 @@ impl Restorer {
             Some(above) => (above.fd().raw(), limit_code(above.found())),
             None => (-1, 0),
         };
-        let told: [RawFd; 7] =
-            [theirs.as_raw_fd(), high.raw(), max.raw(), usage.raw(), journal, refuge_fd, above_fd];
+        let told: [RawFd; 8] = [
+            theirs.as_raw_fd(),
+            acts.as_raw_fd(),
+            high.raw(),
+            max.raw(),
+            usage.raw(),
+            journal,
+            refuge_fd,
+            above_fd,
+        ];
         // It need not know of the lease, only to have it.
         let inherited: Vec<RawFd> = told.into_iter().filter(|fd| *fd >= 0).chain(spawn.lease.raw()).collect();
         let mut command = Command::new("/proc/self/exe");
@@ -137,9 +148,10 @@ impl Restorer {
             });
         }
         let child = command.spawn().map_err(|error| ActuateError::system("start the restorer", error))?;
-        drop(theirs);
+        drop((theirs, acts));
         let process = pidfd(i32::try_from(child.id()).unwrap_or(-1)).map_err(system("watch the restorer"))?;
-        let restorer = Self { child, process, socket: Some(Arc::new(ours)) };
+        let acted = acted.into();
+        let restorer = Self { child, process, acted, socket: Some(Arc::new(ours)) };
         let notes = restorer.wait_ready()?;
         Ok((restorer, notes))
     }
@@ -179,17 +191,16 @@ impl Restorer {
         Heart(self.socket.as_ref().map(Arc::downgrade).unwrap_or_default())
     }
 
-    /// Whether it has ended: killed, or at its deadline.
+    /// Whether it has ended, or has put everything back: from then on nothing may be lowered.
     pub(in crate::actuate) fn is_gone(&self) -> bool {
-        let Some(socket) = &self.socket else { return true };
-        let mut fds = [PollFd::new(socket.as_fd(), PollFlags::empty())];
+        let mut fds = [PollFd::new(self.acted.as_fd(), PollFlags::empty())];
         // POLLHUP is reported unasked.
         matches!(poll(&mut fds, PollTimeout::ZERO), Ok(count) if count > 0)
     }
 
-    /// Polls as readable once it has ended.
-    pub(in crate::actuate) fn process(&self) -> BorrowedFd<'_> {
-        self.process.as_fd()
+    /// Polls as readable once it has put everything back, or has ended.
+    pub(in crate::actuate) fn acted(&self) -> BorrowedFd<'_> {
+        self.acted.as_fd()
     }
 
     /// Sends it home and waits until it has gone. `false`: it did not go by itself.

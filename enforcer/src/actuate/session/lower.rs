@@ -140,7 +140,7 @@ impl Session {
         };
         let written = write(self, before);
         drop(lease);
-        // It acts at its deadline, and what was announced to it too late it has not heard of.
+        // It acts at its deadline, and then again each 50 ms as long as this process lives; here it is known sooner.
         if self.restorer.is_gone() {
             let ours = Ours { written: Some(value), pending: None };
             settle(&self.target(file).fd, ours, found);

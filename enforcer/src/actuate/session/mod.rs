@@ -115,9 +115,10 @@ impl Session {
         self.target(file).found
     }
 
-    /// A descriptor that polls as readable once the restorer has ended, which it must not do before the session.
-    pub fn restorer_process(&self) -> std::io::Result<OwnedFd> {
-        self.restorer.process().try_clone_to_owned()
+    /// A descriptor that polls as readable once the restorer has put everything back, or has ended, which it must not do
+    /// before the session.
+    pub fn restorer_acted(&self) -> std::io::Result<OwnedFd> {
+        self.restorer.acted().try_clone_to_owned()
     }
 
     /// The restorer's process id.

@@ -5,8 +5,11 @@ use crate::process::Other;
 use enforcer::actuate::{RecoveredRun, RecoveredValue, SessionOptions, recover};
 use enforcer_gate::OutcomeKind;
 use enforcer_vm_tests::case::{Case, Tier, nothing};
-use nix::sys::signal::Signal;
-use std::{fs, time::Duration};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::signal::Signal,
+};
+use std::{fs, os::fd::AsFd as _, time::Duration};
 
 pub(super) fn cases() -> Vec<Case> {
     let case = |name, tier, run| Case { name, tier, needs: nothing, run };
@@ -163,11 +166,19 @@ fn the_restorer_acts_at_its_deadline() {
     let mut session = rig.begin_with(&options).unwrap();
     let restorer = Other::new(session.restorer_pid());
     assert_eq!(session.set_brake(limit(90)), OutcomeKind::Done);
-    restorer.wait();
-    rig.assert_as_found();
+    rig.becomes_as_found();
+    let acted = session.restorer_acted().unwrap();
+    let mut fds = [PollFd::new(acted.as_fd(), PollFlags::POLLIN)];
+    assert_eq!(poll(&mut fds, PollTimeout::from(10_000_u16)), Ok(1), "the session is told");
     assert!(matches!(session.set_brake(limit(80)), OutcomeKind::Failed { .. }));
     rig.assert_as_found();
+    // It stays for what may still be written: here a write of ours that nobody but the restorer knows for one.
+    rig.group.write("memory.high", "90M");
+    rig.becomes_as_found();
     session.finish(false).unwrap();
+    restorer.wait();
+    rig.assert_as_found();
+    assert_eq!(recover(&rig.state), []);
 }
 
 fn nothing_is_lowered_without_a_restorer() {

@@ -112,6 +112,16 @@ impl Rig {
         assert_eq!(self.limits(), (200 * MIB, 256 * MIB));
     }
 
+    /// Waits until they are. Nothing tells of a limit that is written but the probe, which is not part of this.
+    #[track_caller]
+    fn becomes_as_found(&self) {
+        let began = std::time::Instant::now();
+        while self.limits() != (200 * MIB, 256 * MIB) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", self.limits());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     fn journals(&self) -> usize {
         let names = fs::read_dir(self.state_path.path()).unwrap();
         names.filter(|name| name.as_ref().unwrap().path().extension().is_some_and(|e| e == "journal")).count()

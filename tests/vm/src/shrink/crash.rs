@@ -33,9 +33,9 @@ fn stopped() {
         let (running, mut workload) = in_state(&rig, state, spans);
         let restorer = Other::new(running.restorer());
         running.hold();
-        restorer.wait();
-        rig.assert_as_found();
+        rig.becomes_as_found();
         running.carry_on();
+        restorer.wait();
         running.end().assert(2, "rolled_back", "");
         rig.assert_as_found();
         assert!(workload.alive(), "{state}");
@@ -56,9 +56,9 @@ fn stopped_beside_growth() {
     workload.tell("grow 32Mi");
     let said = workload.line();
     assert!(said.starts_with("ok"), "{said:?}, {:?}", rig.limits());
-    restorer.wait();
-    rig.assert_as_found();
+    rig.becomes_as_found();
     running.carry_on();
+    restorer.wait();
     running.end().assert(2, "rolled_back", "");
     rig.assert_as_found();
     rig.assert_alive();
@@ -79,10 +79,11 @@ fn with_its_cgroup() {
         let restorer = Other::new(running.restorer());
         assert_eq!(rig.limits().0, TO_BYTES.to_string());
         agent.write(file, "1");
-        restorer.wait();
-        rig.assert_as_found();
+        rig.becomes_as_found();
         assert!(workload.alive(), "{file}");
         running.kill();
+        restorer.wait();
+        rig.assert_as_found();
         rig.assert_settled();
     }
 }

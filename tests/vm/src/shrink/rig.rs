@@ -116,6 +116,17 @@ impl Rig {
         self.assert_unharmed(MAX);
     }
 
+    /// Waits until both limits are as they were found: nothing tells when the restorer has put them back for a command that
+    /// lives on.
+    pub(super) fn becomes_as_found(&self) {
+        let began = std::time::Instant::now();
+        while self.limits() != (MAX.to_string(), HIGH.to_string()) {
+            assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", self.limits());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        self.assert_as_found();
+    }
+
     /// Fails unless `memory.max` is `max`, `memory.high` as found, and nobody died.
     pub(super) fn assert_unharmed(&self, max: u64) {
         assert_eq!(self.limits(), (max.to_string(), HIGH.to_string()));
