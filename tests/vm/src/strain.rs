@@ -2,12 +2,13 @@
 
 use enforcer_vm_tests::processes::pids;
 use enforcer_vm_tests::{
-    scratch::Scratch,
+    scratch::{MOUNT, Scratch},
     workload::{PROGRAM, Workload},
 };
 use nix::errno::Errno;
 use std::{
     fs,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -15,6 +16,9 @@ use std::{
 /// that is to be protected is not.
 const VICTIM: i32 = -900;
 const SPARED: i32 = -1000;
+/// Cgroups whose programs are on a disk: without this the kernel takes their pages away and reads them back for minutes, before it
+/// finds that nothing is left and kills (`should_reclaim_retry` in mm/page_alloc.c). Reclaim within a cgroup is as ever.
+const NODES_OWN: [&str; 2] = ["init.scope", "system.slice"];
 /// Memory of one that eats it.
 const BITE: &str = "anon --size 64Mi";
 /// More are not needed on any guest that these tests run on.
@@ -30,6 +34,8 @@ pub(crate) struct Storm {
     eaters: Vec<Workload>,
     /// What others had before.
     others: Vec<(u32, String)>,
+    /// `memory.min` of the node's own cgroups, as it was.
+    kept: Vec<(PathBuf, String)>,
 }
 
 impl Storm {
@@ -46,7 +52,13 @@ impl Storm {
         }
         let group = Scratch::new("storm");
         relieved_by_a_panic(&group);
-        Self { group, eaters: Vec::new(), others }
+        let kept = NODES_OWN.iter().filter_map(|name| {
+            let path = Path::new(MOUNT).join(name).join("memory.min");
+            let before = fs::read_to_string(&path).ok()?;
+            fs::write(&path, "max").ok().map(|()| (path, before.trim().to_owned()))
+        });
+        let kept = kept.collect();
+        Self { group, eaters: Vec::new(), others, kept }
     }
 
     /// Lets go of all that was eaten: what is asked of others from here on does not wait for memory.
@@ -79,6 +91,9 @@ impl Storm {
 impl Drop for Storm {
     fn drop(&mut self) {
         self.group.clear();
+        for (path, before) in &self.kept {
+            drop(fs::write(path, before));
+        }
         for (pid, before) in &self.others {
             drop(fs::write(adj(*pid), before));
         }
