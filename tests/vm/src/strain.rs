@@ -52,12 +52,10 @@ impl Storm {
         }
         let group = Scratch::new("storm");
         relieved_by_a_panic(&group);
-        let kept = NODES_OWN.iter().filter_map(|name| {
-            let path = Path::new(MOUNT).join(name).join("memory.min");
-            let before = fs::read_to_string(&path).ok()?;
-            fs::write(&path, "max").ok().map(|()| (path, before.trim().to_owned()))
-        });
-        let kept = kept.collect();
+        let mut kept = Vec::new();
+        for name in NODES_OWN {
+            keep(&Path::new(MOUNT).join(name), &mut kept);
+        }
         Self { group, eaters: Vec::new(), others, kept }
     }
 
@@ -109,6 +107,22 @@ fn relieved_by_a_panic(group: &Scratch) {
         drop(fs::write(&kill, "1"));
         tell(panic);
     }));
+}
+
+/// Nothing of a cgroup and of those below it is reclaimed for the node's sake; without `memory_recursiveprot` each has to say so.
+fn keep(cgroup: &Path, kept: &mut Vec<(PathBuf, String)>) {
+    let min = cgroup.join("memory.min");
+    // One of those below may go at any time.
+    if let Ok(before) = fs::read_to_string(&min)
+        && fs::write(&min, "max").is_ok()
+    {
+        kept.push((min, before.trim().to_owned()));
+    }
+    for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            keep(&entry.path(), kept);
+        }
+    }
 }
 
 fn adj(pid: u32) -> String {
