@@ -127,6 +127,9 @@ impl Session {
             let what = format!("{value} is not lower than {before} in {}", file.name());
             return OutcomeKind::Failed { what, errno: Errno::EINVAL as i32 };
         }
+        if self.restorer.is_gone() {
+            return OutcomeKind::Failed { what: RESTORER_GONE.into(), errno: Errno::EPIPE as i32 };
+        }
         if let Err(why) = self.announce(file, found, before, value) {
             return OutcomeKind::Failed { what: why.what, errno: why.errno };
         }
