@@ -74,6 +74,10 @@ async fn started() -> Cluster {
         fs::write(format!("/proc/sys/{name}"), value).expect("set it");
     }
     fs::write("/etc/resolv.conf", "nameserver 127.0.0.1\n").expect("write it");
+    // Without a network of pods no node is ready; pods of the node's own network have nothing to do with it.
+    fs::create_dir_all("/etc/cni/net.d").expect("make a folder");
+    let network = json!({"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "none"}]});
+    fs::write("/etc/cni/net.d/10-none.conflist", network.to_string()).expect("write it");
     let mut children = Vec::new();
     children.push(launch("etcd", &etcd(), true));
     say("etcd runs");
