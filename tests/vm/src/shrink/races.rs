@@ -24,12 +24,12 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Every state that lasts, with the spans that make it last.
+/// Every state that lasts, with the spans that make it last: longer than a node without memory or CPU keeps a test waiting.
 pub(super) const STATES: [(&str, Spans); 4] = [
-    ("observing", Spans { observe: "60s", ..QUICK }),
-    ("reclaiming", Spans { trial: "60s", ..QUICK }),
-    ("trial", Spans { trial: "60s", ..QUICK }),
-    ("watching", Spans { watch: "60s", ..QUICK }),
+    ("observing", Spans { observe: "600s", ..QUICK }),
+    ("reclaiming", Spans { trial: "600s", ..QUICK }),
+    ("trial", Spans { trial: "600s", ..QUICK }),
+    ("watching", Spans { watch: "600s", ..QUICK }),
 ];
 /// With something to reclaim.
 pub(super) const LINE: &str = "cache --file /data/shrink-states --size 40Mi --anon 4Mi";
@@ -120,7 +120,7 @@ fn second() {
         limit(group);
     }
     let _workloads = [&sibling, &other].map(|group| Workload::run(group, "anon --size 4Mi"));
-    let (running, mut workload) = in_state(&rig, "trial", Spans { trial: "60s", ..QUICK });
+    let (running, mut workload) = in_state(&rig, "trial", Spans { trial: "600s", ..QUICK });
     let says = format!("already in progress by pid {}", running.pid());
     for group in [&rig.group, &sibling, &pods[0]] {
         let ended = rig.shrink_at(group.path(), "20Mi", QUICK, &[]);
