@@ -30,7 +30,7 @@ fn quiet_node(asked: &Asked) -> Option<Reply> {
         return None;
     }
     assert_eq!(asked.query["fieldSelector"], "metadata.name=node-a");
-    Some(if asked.is_watch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("900", &[node()])) })
+    Some(if asked.iswatch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("900", &[node()])) })
 }
 
 fn feed(feed: &Feed) -> Reply {
@@ -45,7 +45,7 @@ fn say(feed: &Feed, event: Value) {
 }
 
 struct Follower {
-    _watch: Watch,
+    watch: Watch,
     news: mpsc::Receiver<News>,
 }
 
@@ -53,7 +53,7 @@ impl Follower {
     async fn start(api: &Server, deadlines: Deadlines) -> Self {
         let server = connect(api, deadlines).await;
         let (watch, news) = Watch::start(server, "node-a".into());
-        Self { _watch: watch, news }
+        Self { watch: watch, news }
     }
 
     async fn next(&mut self) -> News {
@@ -63,25 +63,23 @@ impl Follower {
     /// The next that is not about the node.
     async fn of_pods(&mut self) -> News {
         loop {
-            match self.next().await {
-                News::Node(_) => {}
-                other => return other,
+            let news = self.next().await;
+            if !matches!(news, News::Node(_)) {
+                return news;
             }
         }
     }
 
     async fn pods(&mut self) -> Vec<String> {
-        match self.of_pods().await {
-            News::Pods(pods) => pods.into_iter().map(|pod| pod.name.name).collect(),
-            other => panic!("{other:?}"),
-        }
+        let news = self.of_pods().await;
+        let News::Pods(pods) = news else { panic!("{news:?}") };
+        pods.into_iter().map(|pod| pod.name.name).collect()
     }
 
     async fn pod(&mut self) -> (String, String) {
-        match self.of_pods().await {
-            News::Pod(pod) => (pod.name.name, pod.resource_version),
-            other => panic!("{other:?}"),
-        }
+        let news = self.of_pods().await;
+        let News::Pod(pod) = news else { panic!("{news:?}") };
+        (pod.name.name, pod.resource_version)
     }
 }
 
@@ -91,7 +89,7 @@ fn named(name: &str, version: &str) -> (String, String) {
 
 fn watches_of_pods(api: &Server) -> Vec<String> {
     let asked = api.asked();
-    let watches = asked.iter().filter(|asked| asked.path.ends_with("/pods") && asked.is_watch());
+    let watches = asked.iter().filter(|asked| asked.path.ends_with("/pods") && asked.iswatch());
     watches.map(|asked| asked.query["resourceVersion"].clone()).collect()
 }
 
@@ -104,7 +102,7 @@ async fn pods_and_node_are_told_as_they_come_and_go() {
             return reply;
         }
         assert_eq!(asked.query["fieldSelector"], "spec.nodeName=node-a", "only this node's");
-        if asked.is_watch() { feed(&script) } else { Reply::Json(list("10", &[pod("a", "5")])) }
+        if asked.iswatch() { feed(&script) } else { Reply::Json(list("10", &[pod("a", "5")])) }
     })
     .await;
     let mut follower = Follower::start(&api, quick()).await;
@@ -119,11 +117,10 @@ async fn pods_and_node_are_told_as_they_come_and_go() {
     say(&fed, event("BOOKMARK", json!({"kind": "Pod", "metadata": {"resourceVersion": "20"}})));
     say(&fed, event("ADDED", json!({"metadata": {"name": 7, "resourceVersion": "21"}})));
     say(&fed, event("DELETED", pod("b", "22")));
-    match follower.of_pods().await {
-        News::PodGone { uid, name } => assert_eq!((uid.as_str(), name.name.as_str()), ("uid-of-b", "b")),
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(follower._watch.counters().left_out.load(Ordering::Relaxed), 1);
+    let news = follower.of_pods().await;
+    let News::PodGone { uid, name } = news else { panic!("{news:?}") };
+    assert_eq!((uid.as_str(), name.name.as_str()), ("uid-of-b", "b"));
+    assert_eq!(follower.watch.counters().left_out.load(Ordering::Relaxed), 1);
     // Its time is over: it goes on from where it was, and nothing is told.
     *fed.lock().expect("nobody panicked") = None;
     while watches_of_pods(&api).len() < 2 {
@@ -134,14 +131,14 @@ async fn pods_and_node_are_told_as_they_come_and_go() {
 }
 
 /// A server whose first watch of pods ends so, and whose later ones are silent.
-async fn after_first_watch(end: fn() -> Reply) -> (Server, Follower) {
+async fn after_firstwatch(end: fn() -> Reply) -> (Server, Follower) {
     let mut watches = 0;
     let mut lists = 0;
     let api = Server::start(move |asked| {
         if let Some(reply) = quiet_node(asked) {
             return reply;
         }
-        if asked.is_watch() {
+        if asked.iswatch() {
             watches += 1;
             return if watches == 1 { end() } else { Reply::Silence(Vec::new()) };
         }
@@ -160,7 +157,7 @@ async fn what_the_server_has_forgotten_is_listed_anew() {
     let in_the_stream: fn() -> Reply =
         || Reply::Silence(format!("{}\n", event("ERROR", status(410, "Expired", "too old"))).into_bytes());
     for end in [in_the_answer, in_the_stream] {
-        let (api, mut follower) = after_first_watch(end).await;
+        let (api, mut follower) = after_firstwatch(end).await;
         assert_eq!(follower.pods().await, ["a"]);
         assert_eq!(follower.pods().await, ["a"], "the whole list again, and no outage");
         while watches_of_pods(&api).len() < 2 {
@@ -171,9 +168,9 @@ async fn what_the_server_has_forgotten_is_listed_anew() {
 }
 
 #[tokio::test]
-async fn a_watch_that_breaks_goes_on_from_where_it_was() {
+async fn awatch_that_breaks_goes_on_from_where_it_was() {
     let line = || format!("{}\n{{\"type\": \"MODI", event("MODIFIED", pod("a", "77"))).into_bytes();
-    let (api, mut follower) = after_first_watch(|| Reply::Half(Vec::new())).await;
+    let (api, mut follower) = after_firstwatch(|| Reply::Half(Vec::new())).await;
     assert_eq!(follower.pods().await, ["a"]);
     while watches_of_pods(&api).len() < 2 {
         tokio::task::yield_now().await;
@@ -185,8 +182,8 @@ async fn a_watch_that_breaks_goes_on_from_where_it_was() {
         if let Some(reply) = quiet_node(asked) {
             return reply;
         }
-        watches += u32::from(asked.is_watch());
-        match (asked.is_watch(), watches) {
+        watches += u32::from(asked.iswatch());
+        match (asked.iswatch(), watches) {
             (false, _) => Reply::Json(list("1", &[])),
             (true, 1) => Reply::Half(line()),
             (true, _) => Reply::Silence(Vec::new()),
@@ -210,8 +207,8 @@ async fn nonsense_is_an_outage_and_listed_anew() {
             if let Some(reply) = quiet_node(asked) {
                 return reply;
             }
-            watches += u32::from(asked.is_watch());
-            match (asked.is_watch(), watches) {
+            watches += u32::from(asked.iswatch());
+            match (asked.iswatch(), watches) {
                 (false, _) => Reply::Json(list("1", &[])),
                 (true, 1) => Reply::Silence(line.to_vec()),
                 (true, _) => Reply::Silence(Vec::new()),
@@ -230,7 +227,7 @@ async fn nonsense_is_an_outage_and_listed_anew() {
 async fn an_outage_is_told_once_and_its_end_once() {
     let mut api = Server::start(|asked| {
         quiet_node(asked).unwrap_or_else(|| {
-            if asked.is_watch() {
+            if asked.iswatch() {
                 Reply::Silence(Vec::new())
             } else {
                 Reply::Json(list("10", &[pod("a", "5")]))
@@ -240,13 +237,13 @@ async fn an_outage_is_told_once_and_its_end_once() {
     .await;
     let mut follower = Follower::start(&api, quick()).await;
     assert_eq!(follower.pods().await, ["a"]);
-    while api.asked().iter().filter(|asked| asked.is_watch()).count() < 2 {
+    while api.asked().iter().filter(|asked| asked.iswatch()).count() < 2 {
         tokio::task::yield_now().await;
     }
     api.kill();
     let cut = follower.of_pods().await;
     assert!(matches!(&cut, News::CutOff(why) if why.is_passing()), "{cut:?}");
-    let failures = || follower._watch.counters().failures.load(Ordering::Relaxed);
+    let failures = || follower.watch.counters().failures.load(Ordering::Relaxed);
     while failures() < 10 {
         tokio::task::yield_now().await;
     }
@@ -265,7 +262,7 @@ async fn overload_is_waited_for_as_asked() {
         if let Some(reply) = quiet_node(asked) {
             return reply;
         }
-        if asked.is_watch() {
+        if asked.iswatch() {
             return Reply::Silence(Vec::new());
         }
         match counted.fetch_add(1, Ordering::Relaxed) {
@@ -296,7 +293,7 @@ async fn a_server_that_hangs_is_told_and_left() {
     );
     api.say(|asked| {
         quiet_node(asked).unwrap_or_else(|| {
-            if asked.is_watch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("1", &[])) }
+            if asked.iswatch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("1", &[])) }
         })
     });
     assert_eq!(follower.pods().await, Vec::<String>::new());
@@ -304,13 +301,13 @@ async fn a_server_that_hangs_is_told_and_left() {
 }
 
 #[tokio::test]
-async fn a_watch_that_falls_silent_is_opened_anew() {
+async fn awatch_that_falls_silent_is_opened_anew() {
     let deadlines =
         Deadlines { answer: Duration::from_millis(100), watch: Duration::from_millis(100), ..quick() };
     let (api, mut follower) = {
         let api = Server::start(|asked| {
             quiet_node(asked).unwrap_or_else(|| {
-                if asked.is_watch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("1", &[])) }
+                if asked.iswatch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("1", &[])) }
             })
         })
         .await;
@@ -328,13 +325,13 @@ async fn a_watch_that_falls_silent_is_opened_anew() {
 }
 
 #[tokio::test]
-async fn who_takes_nothing_holds_up_the_watch_alone_and_loses_nothing() {
+async fn who_takes_nothing_holds_up_thewatch_alone_and_loses_nothing() {
     let many: usize = 2000;
     let fed = Feed::default();
     let script = Arc::clone(&fed);
     let api = Server::start(move |asked| {
         quiet_node(asked)
-            .unwrap_or_else(|| if asked.is_watch() { feed(&script) } else { Reply::Json(list("10", &[])) })
+            .unwrap_or_else(|| if asked.iswatch() { feed(&script) } else { Reply::Json(list("10", &[])) })
     })
     .await;
     let mut follower = Follower::start(&api, quick()).await;
