@@ -30,7 +30,7 @@ fn quiet_node(asked: &Asked) -> Option<Reply> {
         return None;
     }
     assert_eq!(asked.query["fieldSelector"], "metadata.name=node-a");
-    Some(if asked.iswatch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("900", &[node()])) })
+    Some(if asked.is_watch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("900", &[node()])) })
 }
 
 fn feed(feed: &Feed) -> Reply {
@@ -89,7 +89,7 @@ fn named(name: &str, version: &str) -> (String, String) {
 
 fn watches_of_pods(api: &Server) -> Vec<String> {
     let asked = api.asked();
-    let watches = asked.iter().filter(|asked| asked.path.ends_with("/pods") && asked.iswatch());
+    let watches = asked.iter().filter(|asked| asked.path.ends_with("/pods") && asked.is_watch());
     watches.map(|asked| asked.query["resourceVersion"].clone()).collect()
 }
 
@@ -102,7 +102,7 @@ async fn pods_and_node_are_told_as_they_come_and_go() {
             return reply;
         }
         assert_eq!(asked.query["fieldSelector"], "spec.nodeName=node-a", "only this node's");
-        if asked.iswatch() { feed(&script) } else { Reply::Json(list("10", &[pod("a", "5")])) }
+        if asked.is_watch() { feed(&script) } else { Reply::Json(list("10", &[pod("a", "5")])) }
     })
     .await;
     let mut follower = Follower::start(&api, quick()).await;
@@ -138,7 +138,7 @@ async fn after_firstwatch(end: fn() -> Reply) -> (Server, Follower) {
         if let Some(reply) = quiet_node(asked) {
             return reply;
         }
-        if asked.iswatch() {
+        if asked.is_watch() {
             watches += 1;
             return if watches == 1 { end() } else { Reply::Silence(Vec::new()) };
         }
@@ -182,8 +182,8 @@ async fn awatch_that_breaks_goes_on_from_where_it_was() {
         if let Some(reply) = quiet_node(asked) {
             return reply;
         }
-        watches += u32::from(asked.iswatch());
-        match (asked.iswatch(), watches) {
+        watches += u32::from(asked.is_watch());
+        match (asked.is_watch(), watches) {
             (false, _) => Reply::Json(list("1", &[])),
             (true, 1) => Reply::Half(line()),
             (true, _) => Reply::Silence(Vec::new()),
@@ -207,8 +207,8 @@ async fn nonsense_is_an_outage_and_listed_anew() {
             if let Some(reply) = quiet_node(asked) {
                 return reply;
             }
-            watches += u32::from(asked.iswatch());
-            match (asked.iswatch(), watches) {
+            watches += u32::from(asked.is_watch());
+            match (asked.is_watch(), watches) {
                 (false, _) => Reply::Json(list("1", &[])),
                 (true, 1) => Reply::Silence(line.to_vec()),
                 (true, _) => Reply::Silence(Vec::new()),
@@ -227,7 +227,7 @@ async fn nonsense_is_an_outage_and_listed_anew() {
 async fn an_outage_is_told_once_and_its_end_once() {
     let mut api = Server::start(|asked| {
         quiet_node(asked).unwrap_or_else(|| {
-            if asked.iswatch() {
+            if asked.is_watch() {
                 Reply::Silence(Vec::new())
             } else {
                 Reply::Json(list("10", &[pod("a", "5")]))
@@ -237,7 +237,7 @@ async fn an_outage_is_told_once_and_its_end_once() {
     .await;
     let mut follower = Follower::start(&api, quick()).await;
     assert_eq!(follower.pods().await, ["a"]);
-    while api.asked().iter().filter(|asked| asked.iswatch()).count() < 2 {
+    while api.asked().iter().filter(|asked| asked.is_watch()).count() < 2 {
         tokio::task::yield_now().await;
     }
     api.kill();
@@ -262,7 +262,7 @@ async fn overload_is_waited_for_as_asked() {
         if let Some(reply) = quiet_node(asked) {
             return reply;
         }
-        if asked.iswatch() {
+        if asked.is_watch() {
             return Reply::Silence(Vec::new());
         }
         match counted.fetch_add(1, Ordering::Relaxed) {
@@ -293,7 +293,7 @@ async fn a_server_that_hangs_is_told_and_left() {
     );
     api.say(|asked| {
         quiet_node(asked).unwrap_or_else(|| {
-            if asked.iswatch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("1", &[])) }
+            if asked.is_watch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("1", &[])) }
         })
     });
     assert_eq!(follower.pods().await, Vec::<String>::new());
@@ -307,7 +307,7 @@ async fn awatch_that_falls_silent_is_opened_anew() {
     let (api, mut follower) = {
         let api = Server::start(|asked| {
             quiet_node(asked).unwrap_or_else(|| {
-                if asked.iswatch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("1", &[])) }
+                if asked.is_watch() { Reply::Silence(Vec::new()) } else { Reply::Json(list("1", &[])) }
             })
         })
         .await;
@@ -331,7 +331,7 @@ async fn who_takes_nothing_holds_up_thewatch_alone_and_loses_nothing() {
     let script = Arc::clone(&fed);
     let api = Server::start(move |asked| {
         quiet_node(asked)
-            .unwrap_or_else(|| if asked.iswatch() { feed(&script) } else { Reply::Json(list("10", &[])) })
+            .unwrap_or_else(|| if asked.is_watch() { feed(&script) } else { Reply::Json(list("10", &[])) })
     })
     .await;
     let mut follower = Follower::start(&api, quick()).await;
