@@ -221,6 +221,10 @@ async fn who_does_not_answer_is_named() {
     api.say(|_| Reply::No(404, status(404, "NotFound", "pods \"web-1\" not found"), None));
     let answer = enforcer(kubeconfig, &SHRINK).await;
     assert_eq!(answer.code, 64, "{}", answer.err);
+    let args = ["explain", "pod/shop/web-1", "--socket", "/nonexistent/admin.sock"];
+    let answer = enforcer(Path::new("/nonexistent/config").into(), &args).await;
+    assert!(answer.code == 69 && answer.err.contains("no agent"), "{}", answer.err);
+    assert!(answer.err.contains("kubeconfig /nonexistent/config"), "both are told: {}", answer.err);
     let answer = enforcer(Path::new("/nonexistent/config").into(), &SHRINK).await;
     assert_eq!(answer.code, 64, "{}", answer.err);
     assert!(answer.err.contains("kubeconfig /nonexistent/config"), "{}", answer.err);
