@@ -265,8 +265,7 @@ async fn a_pod_is_explained_without_an_agent() {
     assert!(answer.err.contains("no agent"), "{}", answer.err);
     let words = "Node didn't have enough resource: memory, requested: 104857600, used: 1048576000, capacity: 1073741824";
     api.say(move |asked| match asked.path.as_str() {
-        "/api/v1/nodes/node-a" => Reply::No(403, status(403, "Forbidden", "x"), None),
-        "/api/v1/pods" => Reply::No(403, status(403, "Forbidden", "x"), None),
+        "/api/v1/nodes/node-a" | "/api/v1/pods" => Reply::No(403, status(403, "Forbidden", "x"), None),
         _ => Reply::Json(pod(2, "300Mi", "160Mi", &holds("PodResizePending", "Deferred", words))),
     });
     let args = [&args[..], &["--json"]].concat();

@@ -53,7 +53,7 @@ impl Follower {
     async fn start(api: &Server, deadlines: Deadlines) -> Self {
         let server = connect(api, deadlines).await;
         let (watch, news) = Watch::start(server, "node-a".into());
-        Self { watch: watch, news }
+        Self { watch, news }
     }
 
     async fn next(&mut self) -> News {
