@@ -159,7 +159,7 @@ mod tests {
         let mut event = fixture("u", 1_796_000_000_000_007);
         let body = event.body();
         assert_eq!(body["eventTime"], "2026-11-30T00:53:20.000007Z");
-        assert_eq!(body["metadata"], json!({"name": "web-1.18ecacd4f9f21b58", "namespace": "shop"}));
+        assert_eq!(body["metadata"], json!({"name": "web-1.18ecac7c009a1b58", "namespace": "shop"}));
         assert_eq!(body["regarding"]["uid"], "u");
         assert_eq!(body["series"], Value::Null);
         event.pod.name = "ä".repeat(200);

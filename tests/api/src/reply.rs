@@ -58,7 +58,10 @@ pub(super) struct Content {
 
 enum Then {
     End,
-    Break,
+    /// Once what came before has been sent.
+    Break {
+        sent: bool,
+    },
     Silence,
     Events(mpsc::UnboundedReceiver<Value>),
 }
@@ -76,7 +79,13 @@ impl Body for Content {
         }
         match &mut self.then {
             Then::End => Poll::Ready(None),
-            Then::Break => Poll::Ready(Some(Err(Broken))),
+            Then::Break { sent: true } => Poll::Ready(Some(Err(Broken))),
+            Then::Break { sent } => {
+                // Hyper sends what it has where it has to wait for more.
+                *sent = true;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
             Then::Silence => Poll::Pending,
             Then::Events(events) => events
                 .poll_recv(cx)
@@ -94,7 +103,7 @@ impl Reply {
             Self::Raw(code, bytes) => (code, None, Some(bytes), Then::End),
             Self::Hang => std::future::pending().await,
             Self::Break => return Err(Broken),
-            Self::Half(bytes) => (200, None, Some(bytes), Then::Break),
+            Self::Half(bytes) => (200, None, Some(bytes), Then::Break { sent: false }),
             Self::Stream(events) => (200, None, None, Then::Events(events)),
             Self::Silence(bytes) => (200, None, Some(bytes), Then::Silence),
         };

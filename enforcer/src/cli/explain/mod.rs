@@ -55,7 +55,11 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         // One of the two is better than none; of the other is told.
         (Ok(explanation), Err(failure)) => (text(options, Some(&explanation), None), Some(failure)),
         (Err(failure), Ok(Some(view))) => (text(options, None, Some(&view)), Some(failure)),
-        (Err(failure), Ok(None) | Err(_)) => return Err(failure),
+        (Err(failure), Ok(None)) => return Err(failure),
+        (Err(mut failure), Err(other)) => {
+            failure.reasons.extend(other.reasons);
+            return Err(failure);
+        }
     };
     super::print(&told)?;
     if let Some(failure) = left {

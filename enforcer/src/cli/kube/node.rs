@@ -161,11 +161,11 @@ mod tests {
         assert_eq!(
             render(&node, &report),
             "node node-a, kubelet 1.35, pods: 2\n\n  \
-               requests of memory      desired  allocated  actual  scheduler\n  \
-               shop/grows                4.2Gi      300Mi   300Mi      4.2Gi\n  \
-               shop/rests\\u{1b}          300Mi      300Mi   300Mi      300Mi\n  \
-               in all                    4.5Gi      600Mi   600Mi      4.5Gi\n  \
-               the node has for pods                                   3.5Gi\n  \
+               requests of memory     desired  allocated  actual  scheduler\n  \
+               shop/grows               4.2Gi      300Mi   300Mi      4.2Gi\n  \
+               shop/rests\\u{1b}         300Mi      300Mi   300Mi      300Mi\n  \
+               in all                   4.5Gi      600Mi   600Mi      4.5Gi\n  \
+               the node has for pods                                  3.5Gi\n  \
                1012Mi of memory more than the node has for pods\n\n  \
                requests of cpu        desired  allocated  actual  scheduler\n  \
                shop/grows                300m       300m    300m       300m\n  \

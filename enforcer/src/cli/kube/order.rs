@@ -141,19 +141,16 @@ fn container<'a>(pod: &'a PodState, target: &Target) -> Result<&'a ContainerStat
     if pod.life == Life::Ended {
         return Err(("the pod has ended".into(), "name one that runs".into()));
     }
-    match &target.container {
+    if let Some(name) = &target.container {
         // An init container is refused with its own words.
-        Some(name) => pod
-            .container(name)
-            .ok_or_else(|| ("the pod has no such container".into(), format!("it has {}", names()))),
-        None => {
-            if let [one] = can[..] {
-                return Ok(one);
-            }
-            let first = can.first().map(|one| shown(&one.name)).unwrap_or_default();
-            Err((format!("it has several containers: {}", names()), format!("name one: {target}:{first}")))
-        }
+        let missing = || ("the pod has no such container".into(), format!("it has {}", names()));
+        return pod.container(name).ok_or_else(missing);
     }
+    if let [one] = can[..] {
+        return Ok(one);
+    }
+    let first = can.first().map(|one| shown(&one.name)).unwrap_or_default();
+    Err((format!("it has several containers: {}", names()), format!("name one: {target}:{first}")))
 }
 
 /// The limits that are asked for, in the API's terms.

@@ -47,7 +47,6 @@ impl Reason {
         Self { code, what: what.into(), evidence: Vec::new(), todo: todo.into() }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "what is given is made for it")]
     fn with(mut self, name: &str, value: impl fmt::Display) -> Self {
         if self.evidence.len() < EVIDENCE_MAX {
             self.evidence.push((name.into(), format!("{value}")));

@@ -74,15 +74,15 @@ fn what_is_infeasible_is_not_counted() {
 fn init_containers_sidecars_and_overhead() {
     let init = |memory: &str| json!({"name": "init", "resources": {"requests": {"memory": memory}}});
     let after = |value: &mut Value| {
-        value["spec"]["initContainers"].as_array_mut().expect("a list").push(init("150Mi"))
+        value["spec"]["initContainers"].as_array_mut().expect("a list").push(init("150Mi"));
     };
     assert_eq!(counts(after), [300, 300], "less than what runs later");
     let after = |value: &mut Value| {
-        value["spec"]["initContainers"].as_array_mut().expect("a list").push(init("250Mi"))
+        value["spec"]["initContainers"].as_array_mut().expect("a list").push(init("250Mi"));
     };
     assert_eq!(counts(after), [350, 350], "it runs beside the sidecar before it");
     let before = |value: &mut Value| {
-        value["spec"]["initContainers"].as_array_mut().expect("a list").insert(0, init("350Mi"))
+        value["spec"]["initContainers"].as_array_mut().expect("a list").insert(0, init("350Mi"));
     };
     assert_eq!(counts(before), [350, 350], "the sidecar comes later");
     assert_eq!(counts(|value| value["spec"]["overhead"] = json!({"memory": "120Mi"})), [420, 420]);

@@ -16,7 +16,7 @@ pub(crate) fn quick() -> Deadlines {
     Deadlines {
         connect: Duration::from_secs(5),
         answer: Duration::from_secs(5),
-        watch: Duration::from_secs(60),
+        watch: Duration::from_mins(1),
         retry_min: Duration::from_millis(2),
         retry_max: Duration::from_millis(20),
     }
@@ -42,6 +42,7 @@ pub(crate) fn pod(name: &str, version: &str) -> Value {
 }
 
 /// One line of a watch.
+#[expect(clippy::needless_pass_by_value, reason = "what is given is made for it")]
 pub(crate) fn event(kind: &str, object: Value) -> Value {
     json!({"type": kind, "object": object})
 }

@@ -43,10 +43,8 @@ fn unavailable() -> Outcome {
 }
 
 fn held(back: &TakeBack) -> (&str, bool) {
-    match back.standing() {
-        Standing::Held { reason, given_up, .. } => (reason, *given_up),
-        other => panic!("{other:?}"),
-    }
+    let Standing::Held { reason, given_up, .. } = back.standing() else { panic!("{back:?}") };
+    (reason, *given_up)
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn say(feed: &Feed, event: Value) {
 }
 
 struct Follower {
-    _watch: Watch,
+    watch: Watch,
     news: mpsc::Receiver<News>,
 }
 
@@ -53,7 +53,7 @@ impl Follower {
     async fn start(api: &Server, deadlines: Deadlines) -> Self {
         let server = connect(api, deadlines).await;
         let (watch, news) = Watch::start(server, "node-a".into());
-        Self { _watch: watch, news }
+        Self { watch, news }
     }
 
     async fn next(&mut self) -> News {
@@ -63,25 +63,23 @@ impl Follower {
     /// The next that is not about the node.
     async fn of_pods(&mut self) -> News {
         loop {
-            match self.next().await {
-                News::Node(_) => {}
-                other => return other,
+            let news = self.next().await;
+            if !matches!(news, News::Node(_)) {
+                return news;
             }
         }
     }
 
     async fn pods(&mut self) -> Vec<String> {
-        match self.of_pods().await {
-            News::Pods(pods) => pods.into_iter().map(|pod| pod.name.name).collect(),
-            other => panic!("{other:?}"),
-        }
+        let news = self.of_pods().await;
+        let News::Pods(pods) = news else { panic!("{news:?}") };
+        pods.into_iter().map(|pod| pod.name.name).collect()
     }
 
     async fn pod(&mut self) -> (String, String) {
-        match self.of_pods().await {
-            News::Pod(pod) => (pod.name.name, pod.resource_version),
-            other => panic!("{other:?}"),
-        }
+        let news = self.of_pods().await;
+        let News::Pod(pod) = news else { panic!("{news:?}") };
+        (pod.name.name, pod.resource_version)
     }
 }
 
@@ -119,11 +117,10 @@ async fn pods_and_node_are_told_as_they_come_and_go() {
     say(&fed, event("BOOKMARK", json!({"kind": "Pod", "metadata": {"resourceVersion": "20"}})));
     say(&fed, event("ADDED", json!({"metadata": {"name": 7, "resourceVersion": "21"}})));
     say(&fed, event("DELETED", pod("b", "22")));
-    match follower.of_pods().await {
-        News::PodGone { uid, name } => assert_eq!((uid.as_str(), name.name.as_str()), ("uid-of-b", "b")),
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(follower._watch.counters().left_out.load(Ordering::Relaxed), 1);
+    let news = follower.of_pods().await;
+    let News::PodGone { uid, name } = news else { panic!("{news:?}") };
+    assert_eq!((uid.as_str(), name.name.as_str()), ("uid-of-b", "b"));
+    assert_eq!(follower.watch.counters().left_out.load(Ordering::Relaxed), 1);
     // Its time is over: it goes on from where it was, and nothing is told.
     *fed.lock().expect("nobody panicked") = None;
     while watches_of_pods(&api).len() < 2 {
@@ -134,7 +131,7 @@ async fn pods_and_node_are_told_as_they_come_and_go() {
 }
 
 /// A server whose first watch of pods ends so, and whose later ones are silent.
-async fn after_first_watch(end: fn() -> Reply) -> (Server, Follower) {
+async fn after_firstwatch(end: fn() -> Reply) -> (Server, Follower) {
     let mut watches = 0;
     let mut lists = 0;
     let api = Server::start(move |asked| {
@@ -160,7 +157,7 @@ async fn what_the_server_has_forgotten_is_listed_anew() {
     let in_the_stream: fn() -> Reply =
         || Reply::Silence(format!("{}\n", event("ERROR", status(410, "Expired", "too old"))).into_bytes());
     for end in [in_the_answer, in_the_stream] {
-        let (api, mut follower) = after_first_watch(end).await;
+        let (api, mut follower) = after_firstwatch(end).await;
         assert_eq!(follower.pods().await, ["a"]);
         assert_eq!(follower.pods().await, ["a"], "the whole list again, and no outage");
         while watches_of_pods(&api).len() < 2 {
@@ -171,9 +168,9 @@ async fn what_the_server_has_forgotten_is_listed_anew() {
 }
 
 #[tokio::test]
-async fn a_watch_that_breaks_goes_on_from_where_it_was() {
+async fn awatch_that_breaks_goes_on_from_where_it_was() {
     let line = || format!("{}\n{{\"type\": \"MODI", event("MODIFIED", pod("a", "77"))).into_bytes();
-    let (api, mut follower) = after_first_watch(|| Reply::Half(Vec::new())).await;
+    let (api, mut follower) = after_firstwatch(|| Reply::Half(Vec::new())).await;
     assert_eq!(follower.pods().await, ["a"]);
     while watches_of_pods(&api).len() < 2 {
         tokio::task::yield_now().await;
@@ -246,7 +243,7 @@ async fn an_outage_is_told_once_and_its_end_once() {
     api.kill();
     let cut = follower.of_pods().await;
     assert!(matches!(&cut, News::CutOff(why) if why.is_passing()), "{cut:?}");
-    let failures = || follower._watch.counters().failures.load(Ordering::Relaxed);
+    let failures = || follower.watch.counters().failures.load(Ordering::Relaxed);
     while failures() < 10 {
         tokio::task::yield_now().await;
     }
@@ -304,7 +301,7 @@ async fn a_server_that_hangs_is_told_and_left() {
 }
 
 #[tokio::test]
-async fn a_watch_that_falls_silent_is_opened_anew() {
+async fn awatch_that_falls_silent_is_opened_anew() {
     let deadlines =
         Deadlines { answer: Duration::from_millis(100), watch: Duration::from_millis(100), ..quick() };
     let (api, mut follower) = {
@@ -328,7 +325,7 @@ async fn a_watch_that_falls_silent_is_opened_anew() {
 }
 
 #[tokio::test]
-async fn who_takes_nothing_holds_up_the_watch_alone_and_loses_nothing() {
+async fn who_takes_nothing_holds_up_thewatch_alone_and_loses_nothing() {
     let many: usize = 2000;
     let fed = Feed::default();
     let script = Arc::clone(&fed);
