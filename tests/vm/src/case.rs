@@ -19,6 +19,8 @@ pub enum Tier {
     Full,
     /// Only in the guest with a Debian: systemd, D-Bus, container runtimes.
     Debian,
+    /// The same, and only where `--filter` has `long_` in it, as their names have: they take too long for every run.
+    DebianLong,
 }
 
 /// Which cases a guest runs.
@@ -45,8 +47,8 @@ impl Selection {
     fn takes(self, tier: Tier) -> bool {
         match self {
             Self::Smoke => tier == Tier::Smoke,
-            Self::Full => tier != Tier::Debian,
-            Self::Debian => tier == Tier::Debian,
+            Self::Full => tier == Tier::Smoke || tier == Tier::Full,
+            Self::Debian => tier == Tier::Debian || tier == Tier::DebianLong,
         }
     }
 }
@@ -92,6 +94,8 @@ pub fn file(path: &str) -> Result<(), String> {
     if Path::new(path).exists() { Ok(()) } else { Err(format!("{path} does not exist")) }
 }
 
+/// What a filter must say for the long cases, whose names have it.
+const LONG: &str = "long_";
 /// How many of the longest cases are named at the end.
 const LONGEST: usize = 12;
 /// What each case took.
@@ -115,6 +119,10 @@ pub fn run(cases: Vec<Case>, selection: Selection) -> ! {
         }
         let trial = Trial::test(case.name, move || watched(case.name, case.run));
         if arguments.is_filtered_out(&trial) {
+            continue;
+        }
+        let is_named = arguments.filter.as_ref().is_some_and(|filter| filter.contains(LONG));
+        if case.tier == Tier::DebianLong && !is_named {
             continue;
         }
         match (case.needs)() {
