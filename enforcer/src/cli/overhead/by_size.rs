@@ -19,6 +19,7 @@ use serde::Serialize;
 use std::{fmt::Write as _, path::PathBuf};
 
 const WHAT: &str = "can't fit a model";
+const READ: &str = "can't fit a model: can't use";
 
 /// Fits what a pod costs to its virtual machine's memory: a + b x memory
 ///
@@ -50,9 +51,9 @@ struct Document<'a> {
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut points = Vec::new();
     for file in &options.measured {
-        let run = stored::read(WHAT, file)?;
+        let run = stored::read(READ, file)?;
         let todo = "measure with virtual machines whose monitor has its memory in its command line";
-        let point = Point::of(&run).map_err(|error| Failure::new(Exit::Failed, WHAT, file, &error, todo))?;
+        let point = Point::of(&run).map_err(|error| Failure::new(Exit::Failed, READ, file, &error, todo))?;
         points.push(point);
     }
     let model = Model::fit(&points)

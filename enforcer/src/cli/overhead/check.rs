@@ -29,6 +29,7 @@ use std::{
 };
 
 const WHAT: &str = "can't check what is declared";
+const READ: &str = "can't check what is declared: can't read";
 /// Names of classes that an error lists.
 const NAMED_MAX: usize = 20;
 
@@ -87,7 +88,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let found = read(&options.file)?;
     let name = options.runtime_class.as_deref();
     let (classes, run) = if let Some(file) = &options.measured {
-        let run = stored::read(WHAT, file)?;
+        let run = stored::read(READ, file)?;
         let handler = Some(run.handler.as_str()).filter(|handler| !handler.is_empty());
         (pick(&found, name, handler, true)?, run)
     } else {
@@ -126,7 +127,7 @@ fn exit(classes: &[Class<'_>], measured: Exit) -> Exit {
 }
 
 fn read(path: &Path) -> Result<Found, Failure> {
-    let fail = |exit, error: &dyn std::fmt::Display, todo: &str| Failure::new(exit, WHAT, path, error, todo);
+    let fail = |exit, error: &dyn std::fmt::Display, todo: &str| Failure::new(exit, READ, path, error, todo);
     let reader: Box<dyn Read> = if path == Path::new("-") {
         Box::new(stdin().lock())
     } else {
