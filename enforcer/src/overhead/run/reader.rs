@@ -105,6 +105,10 @@ impl Reader {
         let used = self.used(std::slice::from_ref(pod))?;
         let none = Used { at: began, pods: vec![Some(Times::default())] };
         let cpu = between(&none, &used).into_iter().next().flatten().map(|(cpu, _)| cpu);
+        // Nothing that ran in its container has been reaped yet.
+        let helpers = used.pods.iter().flatten().flat_map(|times| times.helpers.values());
+        let reaped = helpers.fold(Micros::ZERO, |sum, used| sum.saturating_add(used.reaped));
+        let cpu = cpu.map(|cpu| Cpu { reaped, ..cpu });
         Ok((cpu, peak(&self.mount, &pod.cgroup).ok()))
     }
 
