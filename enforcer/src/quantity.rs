@@ -93,6 +93,16 @@ fn meant(suffix: &str) -> String {
 
 /// An amount of memory: zero or more, up to `u64::MAX` bytes.
 pub fn parse_bytes(text: &str) -> Result<Bytes, QuantityError> {
+    amount(text, 0).map(Bytes::new)
+}
+
+/// An amount of CPU in thousandths, zero or more; part of one counts as a whole one (`Quantity.MilliValue`).
+pub fn parse_millicores(text: &str) -> Result<u64, QuantityError> {
+    amount(text, 3)
+}
+
+/// Times ten to the power of `more`, rounded up.
+fn amount(text: &str, more: i32) -> Result<u64, QuantityError> {
     if text.is_empty() {
         return Err(QuantityError::Empty);
     }
@@ -106,11 +116,12 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, QuantityError> {
     };
     let number = Number::parse(rest).ok_or_else(|| QuantityError::NoNumber(text.into()))?;
     let scale = Scale::parse(number.rest).ok_or_else(|| QuantityError::Suffix(number.rest.into()))?;
-    let bytes = number.ceil_at(scale).ok_or(QuantityError::Overflow)?;
-    if negative && bytes != 0 {
+    let scale = Scale { power: scale.power.saturating_add(more), ..scale };
+    let whole = number.ceil_at(scale).ok_or(QuantityError::Overflow)?;
+    if negative && whole != 0 {
         return Err(QuantityError::Negative);
     }
-    u64::try_from(bytes).map(Bytes::new).map_err(|_| QuantityError::Overflow)
+    u64::try_from(whole).map_err(|_| QuantityError::Overflow)
 }
 
 /// A value for `memory.max`: at least a page and at most [`TARGET_BYTES_MAX`]. It is not rounded here.
@@ -312,6 +323,24 @@ mod tests {
         ] {
             check(text, bytes);
         }
+    }
+
+    #[test]
+    fn cpus_in_thousandths() {
+        for (text, milli) in [
+            ("0", 0),
+            ("250m", 250),
+            ("0.25", 250),
+            ("1", 1000),
+            ("1.0001", 1001),
+            ("1u", 1),
+            ("1Ki", 1_024_000),
+            ("1e3", 1_000_000),
+        ] {
+            assert_eq!(parse_millicores(text), Ok(milli), "{text}");
+        }
+        assert_eq!(parse_millicores("18446744073709551615"), Err(QuantityError::Overflow));
+        assert_eq!(parse_millicores("-1m"), Err(QuantityError::Negative));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The loop.
 
-use super::{Agent, End, event::Event, guards::Told, runtime::News, shrinks};
+use super::{Agent, End, event::Event, guards::Told, overheads, runtime::News, shrinks};
 use crate::{
     admin::{
         Question, Refused, Reply, Request,
@@ -177,6 +177,9 @@ impl Agent {
             self.reader.follow(&id, home);
         }
         self.steward.sync(&self.book);
+        if let Some(overheads) = &self.overheads {
+            overheads.follow(overheads::pods(&self.book));
+        }
         self.cover();
     }
 

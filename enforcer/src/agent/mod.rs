@@ -1,7 +1,7 @@
 //! The node agent: one loop that knows every container, listens to the kernel and changes limits through the gate.
 //!
 //! [`Agent::start`] makes what it stands on, [`Agent::run`] is the loop over [`event`]. What may wait for a disk or for
-//! the kernel has a thread of its own: [`reader`], [`recorder`], every change of a limit.
+//! the kernel has a thread of its own: [`reader`], [`overheads`], [`recorder`], every change of a limit.
 
 mod book;
 mod ending;
@@ -13,6 +13,7 @@ mod kernel;
 mod kubelet;
 mod loading;
 mod memory;
+mod overheads;
 mod parts;
 mod pausing;
 mod peaks;
@@ -52,6 +53,7 @@ use enforcer_gate::{Instant, Policy};
 use guards::Guards;
 use kubelet::Kubelet;
 use loading::Loading;
+use overheads::Overheads;
 use pausing::Pausing;
 use reader::Reader;
 use recent::Recent;
@@ -98,6 +100,8 @@ pub struct Agent {
     runtime: Runtime,
     book: Book,
     reader: Reader,
+    /// What pods cost; nothing where that is not to be told.
+    overheads: Option<Overheads>,
     recorder: Option<Recorder>,
     sentinel: Sentinel,
     guards: Option<Guards>,

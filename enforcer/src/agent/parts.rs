@@ -100,6 +100,7 @@ impl Agent {
             self.begin_kernel();
         }
         self.begin_reader();
+        self.begin_overheads();
         self.state.begin();
         if self.recorder.is_none() {
             self.begin_recorder();
@@ -119,6 +120,18 @@ impl Agent {
             Ok(()) => {}
             Err(error) => self.reader_failed(&chain(&error)),
         }
+    }
+
+    /// Where its thread has ended, which it should not.
+    fn begin_overheads(&mut self) {
+        let text = match self.overheads.as_mut().map(super::overheads::Overheads::begin) {
+            None | Some(Ok(false)) => return,
+            Some(Ok(true)) => {
+                "the thread that looks at pods' overhead had ended, and was begun again".to_owned()
+            }
+            Some(Err(error)) => format!("pods' overhead is not told: {error}"),
+        };
+        self.happened("", HappeningKind::Agent, &text);
     }
 
     fn begin_kernel(&mut self) {

@@ -6,6 +6,7 @@ use super::{
     kubelet::Kubelet,
     loading::Loading,
     memory,
+    overheads::{self, Overheads},
     pausing::Pausing,
     reader::{Make, Reader},
     reading::Reading,
@@ -28,6 +29,7 @@ use crate::{
     inventory::{Home, Locator, Tempo},
     metrics::Metrics,
     node::node_policy,
+    overhead::sample::Proc,
     shrink::{Bus, now},
 };
 use enforcer_gate::Policy;
@@ -118,6 +120,11 @@ impl Agent {
         let interval_of = |micros: enforcer_gate::Micros| Duration::from_micros(micros.get());
         let reading_interval = interval_of(config.agent.reading_interval);
         let reader = Reader::start(taking(Arc::clone(&mount)), policy.clone(), reading_interval)?;
+        let overheads = config.overhead.watch.then(|| {
+            Overheads::start(Proc::default(), Arc::clone(&mount), overheads::pace(&config.overhead))
+        });
+        let overheads =
+            overheads.transpose().map_err(StartError::io("start the thread that looks at pods' overhead"))?;
         let tempo = Tempo {
             deadline: interval_of(config.cri.deadline),
             events: config.cri.events,
@@ -159,6 +166,7 @@ impl Agent {
             runtime,
             book: Book::default(),
             reader,
+            overheads,
             recorder: None,
             guards: None,
             shrinks: Shrinks::default(),

@@ -1,7 +1,7 @@
 //! What the agent does by itself: changes that the policy asks for, figures for who scrapes, a configuration read anew.
 
 use super::{
-    Agent,
+    Agent, overheads,
     shrinks::{Ask, Failed, Given},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     guard::GuardMode,
     health::PartName,
     inventory::{Container, Pod},
-    metrics::{ContainerGauges, GuardGauges, Loss, NodeGauges, Own},
+    metrics::{ContainerGauges, GuardGauges, Loss, NodeGauges, OverheadCost, Own},
     node::node_policy,
     probe::Probe,
     resize::{Actor, Ended, Gate, Via},
@@ -95,6 +95,13 @@ impl Agent {
             dropped.insert(Loss::Event, recorder.unqueued());
         }
         dropped.insert(Loss::Question, self.asked.unasked());
+        let overhead = self.overheads.as_ref().map(|overheads| {
+            let (figures, spent) = overheads.figures();
+            self.metrics.set_overheads(figures);
+            dropped.insert(Loss::OverheadPod, spent.left_out);
+            dropped.insert(Loss::OverheadLook, spent.incomplete);
+            OverheadCost { reads: spent.reads, cpu: spent.cpu }
+        });
         let guard = self.guards.as_ref();
         self.metrics.set_node(NodeGauges {
             paused: self.paused,
@@ -103,6 +110,7 @@ impl Agent {
             in_flight: self.shrinks.len() as u64,
             parts: self.health.states(),
             guard: guard.map(|guards| GuardGauges { armed: true, verdicts: guards.verdicts() }),
+            overhead,
             programs,
             dropped,
             own: Own::read().ok(),
@@ -143,6 +151,9 @@ impl Agent {
     /// What can change while it runs.
     fn take(&mut self, new: Config) {
         self.reader.set_interval(Duration::from_micros(new.agent.reading_interval.get()));
+        if let Some(overheads) = &self.overheads {
+            overheads.set_pace(overheads::pace(&new.overhead));
+        }
         self.sentinel.mends_drift = new.drift.mend;
         self.steward.reload(new.policy.clone(), &self.book);
         self.config = config::taken(&self.config, new);

@@ -1,7 +1,7 @@
 //! The command line: one module a command.
 //!
-//! Exit codes: 0 done, 1 failed, 2 refused by the gate, 3 and 4 a measurement that is inconclusive or unexplained, 64
-//! usage or configuration, 69 the node lacks something, or no agent answers.
+//! Exit codes: 0 done, 1 failed, 2 refused by the gate, 3 and 4 a measurement that is inconclusive or unexplained, 5
+//! and 6 a declared overhead that is too small or too large, 64 usage or configuration, 69 the node lacks something, or no agent answers.
 
 mod ask;
 mod certificate;

@@ -63,13 +63,14 @@ const fn fixed(path: &'static str, slot: Slot, about: &'static str) -> Key {
     Key { path, slot, takes: Takes::Restart, about }
 }
 
-pub(super) static SECTIONS: [Section; 9] = [
+pub(super) static SECTIONS: [Section; 10] = [
     Section { name: "agent", about: "the agent itself", keys: &AGENT },
     Section { name: "cri", about: "the container runtime", keys: &CRI },
     Section { name: "http", about: "metrics and health", keys: &HTTP },
     Section { name: "oom", about: "the OOM flight recorder", keys: &OOM },
     Section { name: "drift", about: "the drift sentinel", keys: &DRIFT },
     Section { name: "guard", about: "the guard", keys: &GUARD },
+    Section { name: "overhead", about: "what pods cost beyond their containers", keys: &OVERHEAD },
     Section { name: "gate", about: "how limits are lowered", keys: &GATE },
     Section { name: "policy", about: "what is done for a pod without being asked", keys: &POLICY },
     Section {
@@ -185,6 +186,24 @@ static GUARD: [Key; 4] = [
         "guard.store_max",
         Slot::Size(|c| &mut c.guard.store_max, MIB, SIZE_MAX),
         "the most that all kept verdicts may take; the oldest go first",
+    ),
+];
+
+static OVERHEAD: [Key; 3] = [
+    fixed(
+        "overhead.watch",
+        Slot::Switch(|c| &mut c.overhead.watch),
+        "whether what each pod costs beyond its containers is told as metrics",
+    ),
+    live(
+        "overhead.interval",
+        Slot::Span(|c| &mut c.overhead.interval, SECOND, HOUR),
+        "from one look at a pod to the next, at least",
+    ),
+    live(
+        "overhead.reads_per_second",
+        Slot::Count(|c| &mut c.overhead.reads_per_second, 1, 100_000),
+        "the most files that are read for it in a second; a look at a pod of one container takes some 40",
     ),
 ];
 

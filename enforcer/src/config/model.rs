@@ -30,6 +30,8 @@ pub struct Config {
     pub drift: Drift,
     /// `[guard]`
     pub guard: Guard,
+    /// `[overhead]`
+    pub overhead: Overhead,
     /// `[gate]`
     pub gate: Gate,
     /// `[policy]`
@@ -127,6 +129,17 @@ pub struct Guard {
     pub store_max: Bytes,
 }
 
+/// What pods cost beyond their containers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overhead {
+    /// Whether it is told, as metrics.
+    pub watch: bool,
+    /// From one look at a pod to the next, at least.
+    pub interval: Micros,
+    /// The most files that are read for it in a second.
+    pub reads_per_second: u32,
+}
+
 /// How limits are lowered: the options of `enforcer shrink`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {
@@ -216,6 +229,12 @@ impl Default for Oom {
 impl Default for Drift {
     fn default() -> Self {
         Self { watch: true, mend: false }
+    }
+}
+
+impl Default for Overhead {
+    fn default() -> Self {
+        Self { watch: false, interval: Micros::from_secs(60), reads_per_second: 200 }
     }
 }
 

@@ -6,6 +6,10 @@ use super::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodS
 use prost::Message;
 use std::collections::BTreeMap;
 
+/// `NamespaceMode`: one for all of the pod.
+pub const POD: i32 = 0;
+/// `NamespaceMode`: each container's own.
+pub const CONTAINER: i32 = 1;
 /// `NamespaceMode`: the node's own.
 pub const NODE: i32 = 2;
 
@@ -13,6 +17,8 @@ pub const NODE: i32 = 2;
 pub struct NamespaceOption {
     #[prost(int32, tag = "1")]
     pub network: i32,
+    #[prost(int32, tag = "2")]
+    pub pid: i32,
 }
 
 /// `LinuxSandboxSecurityContext`
@@ -122,6 +128,24 @@ pub struct CreateContainerRequest {
 pub struct CreateContainerResponse {
     #[prost(string, tag = "1")]
     pub container_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ExecSyncRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+    #[prost(string, repeated, tag = "2")]
+    pub cmd: Vec<String>,
+    /// Seconds; zero is none.
+    #[prost(int64, tag = "3")]
+    pub timeout: i64,
+}
+
+/// What it printed is of no use here.
+#[derive(Clone, PartialEq, Message)]
+pub struct ExecSyncResponse {
+    #[prost(int32, tag = "3")]
+    pub exit_code: i32,
 }
 
 /// `PullImageRequest`, `RemoveImageRequest`

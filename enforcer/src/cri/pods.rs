@@ -3,9 +3,10 @@
 use super::{
     Client, CriError,
     making::{
-        ContainerConfig, CreateContainerRequest, CreateContainerResponse, IdRequest, Image, ImageRequest,
-        ImageStatusResponse, ListImagesResponse, Nothing, PodSandboxConfig, PullImageResponse,
-        RunPodSandboxRequest, RunPodSandboxResponse, RuntimeConfigResponse, StatusRequest, StatusResponse,
+        ContainerConfig, CreateContainerRequest, CreateContainerResponse, ExecSyncRequest, ExecSyncResponse,
+        IdRequest, Image, ImageRequest, ImageStatusResponse, ListImagesResponse, Nothing, PodSandboxConfig,
+        PullImageResponse, RunPodSandboxRequest, RunPodSandboxResponse, RuntimeConfigResponse, StatusRequest,
+        StatusResponse,
     },
     message::ImageSpec,
 };
@@ -38,6 +39,13 @@ impl Client {
     /// Starts a container.
     pub async fn start_container(&self, id: &str) -> Result<(), CriError> {
         self.of_id("StartContainer", id).await
+    }
+
+    /// Runs a command in a container, as an exec probe is run, and waits for its end; gives back its exit code.
+    pub async fn exec_sync(&self, id: &str, command: &[String], timeout_s: i64) -> Result<i32, CriError> {
+        let request = ExecSyncRequest { container_id: id.into(), cmd: command.to_vec(), timeout: timeout_s };
+        let answer: ExecSyncResponse = self.call("ExecSync", request).await?;
+        Ok(answer.exit_code)
     }
 
     /// Ends all that runs in a pod. One that is gone is no error.

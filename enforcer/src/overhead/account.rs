@@ -1,7 +1,6 @@
 //! From readings to what a pod costs. No I/O; nothing wraps, and what would is flagged.
 
-use super::cpu::Cpu;
-use super::model::{Flag, Helper, HelperMemory, PodSample, Term};
+use super::model::{Flag, Helper, HelperMemory, PodSample, Term, Vm};
 use enforcer_gate::{Bytes, MemoryStat};
 use std::collections::BTreeMap;
 
@@ -53,8 +52,12 @@ pub struct Readings {
     pub pod: Usage,
     /// Its app containers'.
     pub apps: Vec<Usage>,
-    /// What CPU time was used beyond its containers.
-    pub cpu: Option<Cpu>,
+    /// What dead containers left in the pod's cgroup, by term.
+    pub residue: BTreeMap<Term, Bytes>,
+    /// `memory.peak` of the pod's cgroup.
+    pub peak: Option<Bytes>,
+    /// Its virtual machine.
+    pub vm: Option<Vm>,
     /// Its helpers, with their memory.
     pub helpers: Vec<Helper>,
     /// What went wrong while they were read.
@@ -72,9 +75,22 @@ const IN_POD: [Term; 7] = [
     Term::PodOther,
 ];
 
+/// Terms that stay charged when a cgroup is removed, and that nothing but a container is charged for in a pod: page cache and
+/// tmpfs live on until they are reclaimed. The kernel's own memory there is of the pod's cgroups, and stays in its term.
+const LEFT: [Term; 4] = [Term::PodAnon, Term::PodShmem, Term::PodFile, Term::PodSlab];
+
+/// What a pod's cgroup has that none of the cgroups that live in it has, for those terms that only the dead can have left.
+pub fn residue(pod: &Usage, live: &[Usage]) -> BTreeMap<Term, Bytes> {
+    let of = |term: Term| {
+        let live: Bytes = live.iter().map(|one| one.part(term)).sum();
+        (term, pod.part(term).saturating_sub(live))
+    };
+    LEFT.map(of).into()
+}
+
 /// What the pod costs.
 pub fn account(step: usize, sandbox: &str, readings: Readings) -> PodSample {
-    let Readings { pod, apps, cpu, helpers, mut flags } = readings;
+    let Readings { pod, apps, residue, peak, vm, helpers, mut flags } = readings;
     let mut terms = BTreeMap::new();
     for term in IN_POD {
         let apps: Bytes = apps.iter().map(|app| app.part(term)).sum();
@@ -82,7 +98,8 @@ pub fn account(step: usize, sandbox: &str, readings: Readings) -> PodSample {
         if apps > whole {
             flags.push(Flag::Clamped { term, by: apps.saturating_sub(whole) });
         }
-        terms.insert(term, whole.saturating_sub(apps));
+        let left = residue.get(&term).copied().unwrap_or_default();
+        terms.insert(term, whole.saturating_sub(apps).saturating_sub(left));
     }
     let outside = helpers.iter().filter(|helper| !helper.in_pod).map(|helper| helper.memory);
     let outside = outside.fold(HelperMemory::default(), HelperMemory::plus);
@@ -102,9 +119,12 @@ pub fn account(step: usize, sandbox: &str, readings: Readings) -> PodSample {
         step,
         sandbox: sandbox.into(),
         terms,
-        cpu,
+        cpu: None,
         app: apps.iter().map(|app| app.current).sum(),
         app_kept: apps.iter().map(Usage::kept).sum(),
+        residue: residue.values().copied().sum(),
+        peak,
+        vm,
         helpers,
         flags,
     }
@@ -155,11 +175,10 @@ mod tests {
     #[test]
     fn the_pod_less_its_containers_and_helpers_outside_once() {
         let readings = Readings {
-            cpu: None,
             pod: usage(1000, 300, 200, 400, 100),
             apps: vec![usage(250, 100, 100, 40, 10), usage(100, 50, 0, 40, 0)],
             helpers: vec![helper(false, 5000), helper(false, 60), helper(true, 1 << 40)],
-            flags: Vec::new(),
+            ..Readings::default()
         };
         let sample = account(3, "s", readings);
         let expected = [
@@ -183,9 +202,29 @@ mod tests {
     }
 
     #[test]
+    fn what_the_dead_left_is_told_apart() {
+        // A pause of 10, a container of 50, and 140 of page cache and 60 of shmem that nobody alive has.
+        let (pod, pause, app) =
+            (usage(400, 60, 240, 90, 0), usage(20, 10, 0, 10, 0), usage(110, 50, 40, 20, 0));
+        let shmem = |mut usage: Usage, shmem| {
+            usage.stat.shmem = Bytes::new(shmem);
+            usage
+        };
+        let pod = shmem(pod, 60);
+        let left = residue(&pod, &[pause, app]);
+        let expected = [(Term::PodAnon, 0), (Term::PodShmem, 60), (Term::PodFile, 140), (Term::PodSlab, 0)];
+        assert_eq!(left, expected.map(|(term, bytes)| (term, Bytes::new(bytes))).into());
+        let readings = Readings { pod, apps: vec![app], residue: left, ..Readings::default() };
+        let sample = account(0, "s", readings);
+        assert_eq!(sample.residue.get(), 200);
+        let of = |term| sample.terms[&term].get();
+        assert_eq!([of(Term::PodAnon), of(Term::PodShmem), of(Term::PodFile)], [10, 0, 0]);
+        assert_eq!(of(Term::PodKernel), 70, "the cgroups' own is no residue");
+    }
+
+    #[test]
     fn what_can_not_be_is_clamped_and_flagged() {
         let readings = Readings {
-            cpu: None,
             pod: usage(100, 100, 0, 0, 0),
             apps: vec![usage(u64::MAX, u64::MAX, 0, 0, 0)],
             ..Readings::default()
@@ -205,8 +244,7 @@ mod tests {
         ) {
             let of = |[current, anon, file, kernel, slab]: [u64; 5]| usage(current, anon, file, kernel, slab);
             let readings = Readings {
-                cpu: None,
-                pod: of(pod), apps: vec![of(app)], helpers: vec![helper(false, anon)], flags: Vec::new(),
+                pod: of(pod), apps: vec![of(app)], helpers: vec![helper(false, anon)], ..Readings::default()
             };
             let sample = account(0, "s", readings);
             for term in IN_POD {
@@ -215,6 +253,24 @@ mod tests {
                 prop_assert_eq!(clamped, of(app).part(term) > of(pod).part(term));
             }
             prop_assert_eq!(sample.terms[&Term::HelperAnon].get(), anon);
+        }
+
+        /// Whatever is read, also of the dead and of cgroups that are read one after the other.
+        #[test]
+        fn no_residue_makes_more_of_a_pod(
+            pod in proptest::array::uniform5(any::<u64>()),
+            live in proptest::collection::vec(proptest::array::uniform5(any::<u64>()), 0..4),
+        ) {
+            let of = |[current, anon, file, kernel, slab]: [u64; 5]| usage(current, anon, file, kernel, slab);
+            let live: Vec<_> = live.into_iter().map(of).collect();
+            let left = residue(&of(pod), &live);
+            let apps: Vec<_> = live.first().copied().into_iter().collect();
+            let without = account(0, "s", Readings { pod: of(pod), apps: apps.clone(), ..Readings::default() });
+            let with = account(0, "s", Readings { pod: of(pod), apps, residue: left, ..Readings::default() });
+            prop_assert!(with.total() <= without.total());
+            for (term, bytes) in &with.terms {
+                prop_assert!(*bytes <= without.terms[term]);
+            }
         }
 
         #[test]

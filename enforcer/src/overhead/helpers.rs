@@ -213,7 +213,8 @@ fn has_word(text: &str, id: &str) -> bool {
         })
 }
 
-fn is_in_container(cgroup: &Path) -> bool {
+/// Whether a cgroup is a container's, or in one.
+pub(super) fn is_in_container(cgroup: &Path) -> bool {
     match Place::of(cgroup).role {
         Role::Container | Role::InContainer => true,
         Role::Node | Role::Pods | Role::Qos | Role::Pod | Role::Helper | Role::Unit | Role::Other => false,

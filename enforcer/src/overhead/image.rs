@@ -1,4 +1,5 @@
-//! The image that is measured with: one program that waits, made on the spot. No I/O.
+//! The image that is measured with: one program, made on the spot, that waits, or works, or ends at once, by how many
+//! words its command line has. No I/O.
 
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -15,11 +16,60 @@ pub const ARCHITECTURE: Option<&str> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// pause(2), again and again: `mov eax, 34; syscall; jmp` to the first.
-const WAIT_X86_64: &[u8] = &[0xb8, 34, 0, 0, 0, 0x0f, 0x05, 0xeb, 0xf7];
-/// ppoll(2) of nothing without an end, again and again: `x0` to `x4` zero, `x8` 73, `svc 0`, `b` to the first.
-const WAIT_AARCH64: &[u32] =
-    &[0xd280_0000, 0xd280_0001, 0xd280_0002, 0xd280_0003, 0xd280_0004, 0xd280_0928, 0xd400_0001, 0x17ff_fff9];
+/// The command line that has it work without a pause.
+pub const WORK: [&str; 2] = [PROGRAM, "work"];
+/// The command line that has it end at once, with success.
+pub const END: [&str; 3] = [PROGRAM, "and", "end"];
+
+/// ```text
+/// 0      mov rax, [rsp]     the count of words (System V ABI, AMD64, 3.4.1)
+/// 4      cmp eax, 2
+/// 7      je  20             to itself
+/// 9      ja  22
+/// 11     mov eax, 34        pause(2)
+/// 16     syscall
+/// 18     jmp 11
+/// 20     jmp 20
+/// 22     xor edi, edi
+/// 24     mov eax, 231       exit_group(2)
+/// 29     syscall
+/// ```
+const WAIT_X86_64: &[u8] = &[
+    0x48, 0x8b, 0x04, 0x24, 0x83, 0xf8, 2, 0x74, 11, 0x77, 11, 0xb8, 34, 0, 0, 0, 0x0f, 0x05, 0xeb, 0xf7,
+    0xeb, 0xfe, 0x31, 0xff, 0xb8, 231, 0, 0, 0, 0x0f, 0x05,
+];
+/// ```text
+/// 0      ldr x0, [sp]       the count of words
+/// 1      cmp x0, #2
+/// 2      b.eq 12            to itself
+/// 3      b.hi 13
+/// 4..=8  x0 to x4 zero
+/// 9      x8 73              ppoll(2) of nothing without an end
+/// 10     svc 0
+/// 11     b 4
+/// 12     b 12
+/// 13     x0 zero
+/// 14     x8 94              exit_group(2)
+/// 15     svc 0
+/// ```
+const WAIT_AARCH64: &[u32] = &[
+    0xf940_03e0,
+    0xf100_081f,
+    0x5400_0140,
+    0x5400_0148,
+    0xd280_0000,
+    0xd280_0001,
+    0xd280_0002,
+    0xd280_0003,
+    0xd280_0004,
+    0xd280_0928,
+    0xd400_0001,
+    0x17ff_fff9,
+    0x1400_0000,
+    0xd280_0000,
+    0xd280_0bc8,
+    0xd400_0001,
+];
 const EM_X86_64: u16 = 62;
 const EM_AARCH64: u16 = 183;
 const PAGE: usize = 4096;
@@ -171,25 +221,42 @@ mod tests {
         }
     }
 
-    /// The jumps of both programs lead to their first instruction.
+    /// The jumps of both programs lead where they are said to.
     #[test]
-    fn programs_go_round() {
-        let [.., 0xeb, back] = WAIT_X86_64 else { panic!("no short jump") };
-        assert_eq!(usize::from(back.wrapping_neg()), WAIT_X86_64.len());
-        let last = WAIT_AARCH64.last().expect("some");
-        let words = (last << 6).cast_signed() >> 6;
-        assert_eq!((last >> 26, usize::try_from(-words)), (0b00_0101, Ok(WAIT_AARCH64.len() - 1)));
+    fn jumps_lead_where_they_are_said_to() {
+        let short = |at: usize| {
+            let by = i64::from(WAIT_X86_64[at + 1].cast_signed());
+            (WAIT_X86_64[at], i64::try_from(at).expect("few") + 2 + by)
+        };
+        assert_eq!([7, 9, 18, 20].map(short), [(0x74, 20), (0x77, 22), (0xeb, 11), (0xeb, 20)]);
+        // B.cond has 19 bits of words from bit 5 on, B 26 from bit 0 on (Arm ARM, C6.2).
+        let at = |index: usize| (WAIT_AARCH64[index], i64::try_from(index).expect("few"));
+        let conditional = |index| {
+            let (word, at) = at(index);
+            (word >> 24, word & 0xf, at + i64::from((word << 8).cast_signed() >> 13))
+        };
+        assert_eq!([2, 3].map(conditional), [(0x54, 0, 12), (0x54, 8, 13)]);
+        let always = |index| {
+            let (word, at) = at(index);
+            (word >> 26, at + i64::from((word << 6).cast_signed() >> 6))
+        };
+        assert_eq!([11, 12].map(always), [(0b00_0101, 4), (0b00_0101, 12)]);
     }
 
-    /// tar(1) gets the program out of the layer, and the kernel runs it until it is ended.
-    #[test]
-    fn the_program_waits() {
-        let Some(image) = Image::of_this_machine() else { return };
+    /// tar(1) gets the program out of the layer, and the kernel runs it.
+    fn unpacked() -> Option<tempfile::TempDir> {
+        let image = Image::of_this_machine()?;
         let folder = tempfile::tempdir().expect("a folder");
         let tar = folder.path().join("layer.tar");
         std::fs::write(&tar, &image.blobs[1].bytes).expect("writes");
         let status = Command::new("tar").arg("-xf").arg(&tar).arg("-C").arg(folder.path()).status();
         assert!(status.expect("tar runs").success());
+        Some(folder)
+    }
+
+    #[test]
+    fn the_program_waits() {
+        let Some(folder) = unpacked() else { return };
         let mut child = Command::new(folder.path().join("wait"))
             .stdin(Stdio::null())
             .spawn()
@@ -206,5 +273,28 @@ mod tests {
         child.kill().expect("it runs");
         let status = child.wait().expect("it ends");
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn told_to_it_ends_or_works() {
+        let Some(folder) = unpacked() else { return };
+        let command = |words: &[&str]| {
+            let mut command = Command::new(folder.path().join("wait"));
+            command.args(&words[1..]).stdin(Stdio::null());
+            command
+        };
+        assert!(command(&END).status().expect("the kernel takes it").success());
+        let mut child = command(&WORK).spawn().expect("the kernel takes it");
+        let used = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it is there");
+            crate::overhead::parse::stat(&stat).expect("has figures").used
+        };
+        let began = std::time::Instant::now();
+        while used() < 2 {
+            assert!(began.elapsed() < std::time::Duration::from_mins(1), "it does not work");
+            std::thread::yield_now();
+        }
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
     }
 }

@@ -4,6 +4,7 @@ use super::{
     cpu::Cpu,
     fit,
     model::{NodeSample, PodSample, Run, Term},
+    phase::Phase,
 };
 use enforcer_gate::{Bytes, Micros};
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub(crate) fn measured(mib: u64, sandbox: &str) -> Run {
         on_cpus: Bytes::ZERO,
         known: BTreeMap::new(),
         unsettled: step == 2,
+        probes: 0,
     });
     let helper = |pod: u32| Bytes::new((mib - 1) * MIB + u64::from(pod));
     let pods = steps.iter().enumerate().flat_map(|(step, pods)| {
@@ -32,9 +34,13 @@ pub(crate) fn measured(mib: u64, sandbox: &str) -> Run {
                 span: Micros::from_secs(10),
                 pod: Micros::ZERO,
                 helpers: Micros::from_millis(20),
+                reaped: Micros::ZERO,
             }),
             app: Bytes::ZERO,
             app_kept: Bytes::ZERO,
+            residue: Bytes::ZERO,
+            peak: None,
+            vm: None,
             helpers: Vec::new(),
             flags: Vec::new(),
         })
@@ -48,6 +54,8 @@ pub(crate) fn measured(mib: u64, sandbox: &str) -> Run {
         kernel: "6.12".into(),
         seed: 1,
         steps,
+        phase: Phase::Idle,
+        starts: Vec::new(),
         pods,
         nodes,
         partial: None,

@@ -4,6 +4,7 @@ use super::{
     cpu::{Cpu, Millicores},
     fit::Acceptance,
     helpers::Rule,
+    phase::Phase,
 };
 use enforcer_gate::{Bytes, Micros};
 use serde::{Deserialize, Serialize};
@@ -174,6 +175,15 @@ pub struct HelperMemory {
     pub stacks: Bytes,
 }
 
+/// A pod's virtual machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vm {
+    /// Its memory, by its monitor's command line.
+    pub memory: Bytes,
+    /// Its monitor is in the pod's cgroup.
+    pub in_pod: bool,
+}
+
 /// One pod at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodSample {
@@ -189,6 +199,15 @@ pub struct PodSample {
     pub app: Bytes,
     /// Of that, what can't be reclaimed.
     pub app_kept: Bytes,
+    /// What dead containers left in the pod's cgroup; no part of the overhead.
+    #[serde(default)]
+    pub residue: Bytes,
+    /// `memory.peak` of the pod's cgroup; `None` where the kernel has none.
+    #[serde(default)]
+    pub peak: Option<Bytes>,
+    /// Its virtual machine, where it has one whose memory is known.
+    #[serde(default)]
+    pub vm: Option<Vm>,
     /// The helpers that were found.
     pub helpers: Vec<Helper>,
     /// What to know about it.
@@ -196,6 +215,16 @@ pub struct PodSample {
 }
 
 impl PodSample {
+    /// With what was used of CPUs, where that could be read.
+    #[must_use]
+    pub fn with(mut self, used: Option<(Cpu, Vec<Flag>)>) -> Self {
+        if let Some((cpu, flags)) = used {
+            self.cpu = Some(cpu);
+            self.flags.extend(flags);
+        }
+        self
+    }
+
     /// All terms together.
     pub fn total(&self) -> Bytes {
         self.terms.values().copied().sum()
@@ -204,6 +233,16 @@ impl PodSample {
     /// The terms that the node misses.
     pub fn kept(&self) -> Bytes {
         self.terms.iter().filter(|(term, _)| !term.is_reclaimable()).map(|(_, bytes)| *bytes).sum()
+    }
+
+    /// The memory of its virtual machine.
+    pub fn machine(&self) -> Option<Bytes> {
+        self.vm.map(|vm| vm.memory)
+    }
+
+    /// The same, where the machine is in the pod's cgroup.
+    pub fn machine_in_pod(&self) -> Option<Bytes> {
+        self.vm.filter(|vm| vm.in_pod).map(|vm| vm.memory)
     }
 
     /// Whether every figure of it could be read.
@@ -229,6 +268,9 @@ pub struct NodeSample {
     pub known: BTreeMap<String, Bytes>,
     /// Readings still moved when it was taken.
     pub unsettled: bool,
+    /// Probes that succeeded in this step, of all pods together.
+    #[serde(default)]
+    pub probes: u32,
 }
 
 impl NodeSample {
@@ -237,6 +279,19 @@ impl NodeSample {
         let known: Bytes = self.known.values().copied().sum();
         self.available.saturating_add(self.on_cpus).saturating_add(known)
     }
+}
+
+/// How a pod began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// The step that it was made for, counted from 0.
+    pub step: usize,
+    /// Its sandbox.
+    pub sandbox: String,
+    /// CPU time from the call that makes its sandbox until its container runs.
+    pub cpu: Cpu,
+    /// `memory.peak` of its cgroup by then.
+    pub peak: Option<Bytes>,
 }
 
 /// A whole measurement.
@@ -256,6 +311,12 @@ pub struct Run {
     pub seed: u64,
     /// How many pods there were in each step.
     pub steps: Vec<u32>,
+    /// What the pods did.
+    #[serde(default)]
+    pub phase: Phase,
+    /// How the pods began, the one to warm up apart.
+    #[serde(default)]
+    pub starts: Vec<Start>,
     /// The pods.
     pub pods: Vec<PodSample>,
     /// The node.
@@ -323,7 +384,7 @@ mod tests {
             let terms = Term::ALL.into_iter().zip(bytes.iter().map(|bytes| Bytes::new(*bytes))).collect();
             let sample = PodSample {
                 step: 0, sandbox: String::new(), terms, cpu: None, app: Bytes::ZERO, app_kept: Bytes::ZERO,
-                helpers: Vec::new(), flags: Vec::new(),
+                residue: Bytes::ZERO, peak: None, vm: None, helpers: Vec::new(), flags: Vec::new(),
             };
             let exact: u128 = bytes.iter().map(|bytes| u128::from(*bytes)).sum();
             prop_assert_eq!(u128::from(sample.total().get()), exact.min(u128::from(u64::MAX)));

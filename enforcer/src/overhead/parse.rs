@@ -28,6 +28,8 @@ pub struct Stat {
     pub parent: u32,
     /// CPU time of all its threads, those that have ended as well, in ticks: `utime` and `stime`.
     pub used: u64,
+    /// The same of its children that have ended and that it has waited for, and of theirs: `cutime` and `cstime`.
+    pub reaped: u64,
     /// When it was started, in ticks since boot.
     pub started: u64,
 }
@@ -36,12 +38,16 @@ pub struct Stat {
 pub fn stat(text: &str) -> Option<Stat> {
     let (_, fields) = text.rsplit_once(") ")?;
     let mut fields = fields.split(' ');
-    // Fields 4, 14, 15 and 22; the first one here is field 3.
+    // Fields 4, 14 to 17 and 22; the first one here is field 3.
     let parent = fields.nth(1)?.parse().ok()?;
     let user: u64 = fields.nth(9)?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
-    let started = fields.nth(6)?.parse().ok()?;
-    Some(Stat { parent, used: user.saturating_add(system), started })
+    // These are signed, and never negative.
+    let reaped_user: u64 = fields.next()?.parse().ok()?;
+    let reaped_system: u64 = fields.next()?.parse().ok()?;
+    let started = fields.nth(4)?.parse().ok()?;
+    let reaped = reaped_user.saturating_add(reaped_system);
+    Some(Stat { parent, used: user.saturating_add(system), reaped, started })
 }
 
 /// Free pages that CPUs keep for themselves, in `/proc/zoneinfo`: `MemFree`, and so `MemAvailable`, lacks them
@@ -84,7 +90,7 @@ mod tests {
         for name in ["containerd-shim", "a) S 7 7", ") ", ""] {
             assert_eq!(
                 stat(&format!("20 ({name}) {rest}")),
-                Some(Stat { parent: 1, used: 11, started: 4242 }),
+                Some(Stat { parent: 1, used: 11, reaped: 15, started: 4242 }),
                 "{name}"
             );
         }

@@ -2,7 +2,8 @@
 
 use super::{
     driver::Driver,
-    image::{ARCHITECTURE, Image},
+    image::{ARCHITECTURE, Image, WORK},
+    phase::Phase,
     registry::{NAME, Registry},
     run::OverheadError,
 };
@@ -11,12 +12,15 @@ use crate::{
     cri::{
         Client, CriError,
         making::{
-            CGROUPFS, ContainerConfig, ContainerSecurity, Dns, LinuxContainer, LinuxSandbox, NODE,
+            CGROUPFS, CONTAINER, ContainerConfig, ContainerSecurity, Dns, LinuxContainer, LinuxSandbox, NODE,
             NamespaceOption, PodSandboxConfig, SandboxSecurity,
         },
-        message::{ContainerMetadata, ImageSpec, PodSandboxMetadata, PodSandboxStatusResponse},
+        message::{
+            ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata,
+            PodSandboxStatusResponse,
+        },
     },
-    inventory::{Locator, Wanted, home, verbose::verbose},
+    inventory::{self, Locator, home, verbose::verbose},
     systemd,
 };
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
@@ -27,6 +31,10 @@ pub const LABEL: &str = "enforcer.dev/overhead";
 pub const NAMESPACE: &str = "enforcer-overhead";
 /// Tries to remove all that is left: what is being made while the first is under way is there at the next.
 const TRIES_MAX: usize = 5;
+/// The kernel's usual period of a CPU quota.
+const CPU_PERIOD_US: i64 = 100_000;
+/// As a kubelet has them where a pod says nothing, but for the network, which takes no plug-in so.
+const NAMESPACES: NamespaceOption = NamespaceOption { network: NODE, pid: CONTAINER };
 const DRIVERS: [Driver; 2] = [Driver::Systemd, Driver::Cgroupfs];
 /// What systemd may take to remove a slice, and between two looks at it.
 const GONE: Duration = Duration::from_secs(10);
@@ -49,6 +57,21 @@ pub struct Pod {
     pub scope: Option<PathBuf>,
 }
 
+/// What pods are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The run's id.
+    pub run: &'a str,
+    /// The runtime's handler; empty for the default one.
+    pub handler: &'a str,
+    /// The cgroup driver; `None` to be asked for.
+    pub driver: Option<Driver>,
+    /// The image; `None` for one made on the spot.
+    pub image: Option<&'a str>,
+    /// What the pods do.
+    pub phase: Phase,
+}
+
 /// Makes pods.
 #[derive(Debug)]
 pub struct Maker {
@@ -59,29 +82,35 @@ pub struct Maker {
     handler: String,
     driver: Driver,
     image: String,
+    /// The container's command line; empty for the image's own.
+    command: Vec<String>,
+    resources: Option<LinuxContainerResources>,
     made: u32,
 }
 
 impl Maker {
-    /// For pods of this handler, of `image` or of one made on the spot.
-    pub async fn new(
-        client: Client,
-        mount: Arc<Mount>,
-        run: &str,
-        handler: &str,
-        driver: Option<Driver>,
-        image: Option<&str>,
-    ) -> Result<Self, OverheadError> {
+    /// For pods of this kind.
+    pub async fn new(client: Client, mount: Arc<Mount>, wanted: Wanted<'_>) -> Result<Self, OverheadError> {
+        let Wanted { run, handler, driver, image, phase } = wanted;
         let driver = match driver {
             Some(driver) => driver,
             None => detect(&client, handler).await?,
         };
-        let image = match image {
-            Some(image) => fetched(&client, image).await?,
-            None => own_image(&client, run).await?,
+        let (image, command) = if let Some(image) = image {
+            // Its own program is the load.
+            (fetched(&client, image).await?, Vec::new())
+        } else {
+            let work: &[&str] = if phase == Phase::Load { &WORK } else { &[] };
+            (own_image(&client, run).await?, work.iter().copied().map(String::from).collect())
         };
+        let resources = (phase == Phase::Load).then(|| LinuxContainerResources {
+            cpu_period: CPU_PERIOD_US,
+            cpu_quota: CPU_PERIOD_US / 10,
+            ..LinuxContainerResources::default()
+        });
         let (run, handler) = (run.into(), handler.into());
-        Ok(Self { client, locator: Locator::new(mount), run, handler, driver, image, made: 0 })
+        let locator = Locator::new(mount);
+        Ok(Self { client, locator, run, handler, driver, image, command, resources, made: 0 })
     }
 
     /// Pods that were made so far.
@@ -105,7 +134,7 @@ impl Maker {
         let lost = |why: String| OverheadError::NoCgroup { pod: uid.clone(), why };
         let process = process.ok_or_else(|| lost("the runtime does not tell its process".into()))?;
         let (parent, expected) = self.driver.pod(&uid);
-        let wanted = Wanted { id: &container, sandbox: &sandbox, pid: process, word: None };
+        let wanted = inventory::Wanted { id: &container, sandbox: &sandbox, pid: process, word: None };
         let scope = match self.locator.home(wanted) {
             Ok(home) => Some(home.scope.path),
             Err(crate::inventory::NoHome::Sandbox) => None,
@@ -133,9 +162,7 @@ impl Maker {
             annotations: BTreeMap::new(),
             linux: Some(LinuxSandbox {
                 cgroup_parent: parent,
-                security_context: Some(SandboxSecurity {
-                    namespace_options: Some(NamespaceOption { network: NODE }),
-                }),
+                security_context: Some(SandboxSecurity { namespace_options: Some(NAMESPACES) }),
             }),
         }
     }
@@ -144,14 +171,12 @@ impl Maker {
         ContainerConfig {
             metadata: Some(ContainerMetadata { name: "wait".into(), attempt: 0 }),
             image: Some(ImageSpec { image: self.image.clone(), user_specified_image: String::new() }),
+            command: self.command.clone(),
             labels: BTreeMap::from([(LABEL.into(), self.run.clone())]),
             linux: Some(LinuxContainer {
-                resources: None,
-                security_context: Some(ContainerSecurity {
-                    namespace_options: Some(NamespaceOption { network: NODE }),
-                }),
+                resources: self.resources.clone(),
+                security_context: Some(ContainerSecurity { namespace_options: Some(NAMESPACES) }),
             }),
-            ..ContainerConfig::default()
         }
     }
 

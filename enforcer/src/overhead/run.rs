@@ -8,8 +8,9 @@ pub use error::OverheadError;
 use super::{
     driver::Driver,
     fit,
-    model::{NodeSample, Run},
-    pods::{Cleaned, Maker, Pod, clean},
+    model::{NodeSample, PodSample, Run, Start},
+    phase::{Phase, Probing},
+    pods::{Cleaned, Maker, Pod, Wanted, clean},
     step::{Settling, order},
 };
 use crate::{cgroup::Mount, clock, cri::Client};
@@ -28,6 +29,8 @@ pub const VERSION: u32 = 1;
 pub const PODS_MAX: u32 = 1000;
 /// Readings of one step that are kept until it ends.
 const READINGS_MAX: usize = 1000;
+/// Looks at all pods in one step.
+const LOOKS_MAX: usize = 60;
 /// Between two readings.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// Readings that lie no further apart are the same.
@@ -46,6 +49,10 @@ pub struct Plan {
     pub settle: Duration,
     /// How long is read after that.
     pub duration: Duration,
+    /// What the pods do.
+    pub phase: Phase,
+    /// What is run in their containers as a probe.
+    pub probe: Vec<String>,
     /// The image; `None` for one made on the spot.
     pub image: Option<String>,
     /// The cgroup driver; `None` to be asked for.
@@ -103,6 +110,8 @@ pub async fn measure(
         kernel: clock::kernel_release(),
         seed: plan.seed,
         steps: plan.steps(),
+        phase: plan.phase,
+        starts: Vec::new(),
         pods: Vec::new(),
         nodes: Vec::new(),
         partial: None,
@@ -131,9 +140,14 @@ async fn steps(
     run: &mut Run,
 ) -> Result<(), OverheadError> {
     let mut reader = Reader::new(client.socket(), Arc::clone(mount)).await?;
-    let image = plan.image.as_deref();
-    let mut maker =
-        Maker::new(client.clone(), Arc::clone(mount), &run.id, &plan.handler, plan.driver, image).await?;
+    let wanted = Wanted {
+        run: &run.id,
+        handler: &plan.handler,
+        driver: plan.driver,
+        image: plan.image.as_deref(),
+        phase: plan.phase,
+    };
+    let mut maker = Maker::new(client.clone(), Arc::clone(mount), wanted).await?;
     say("making a pod to warm up");
     let first = maker.make().await?;
     maker.remove(&first).await?;
@@ -148,41 +162,78 @@ async fn steps(
                 return Ok(());
             }
             if pods.len() < wanted {
-                pods.push(maker.make().await?);
+                let (before, pod) = (Instant::now(), maker.make().await?);
+                let (cpu, peak) = reader.since_the_start(&pod, before)?;
+                run.starts.extend(cpu.map(|cpu| Start { step, sandbox: pod.sandbox.clone(), cpu, peak }));
+                pods.push(pod);
             } else {
                 // The oldest: so no pod is older than the others by much.
                 maker.remove(&pods.remove(0)).await?;
             }
         }
-        let Some((node, before)) = settled(&mut reader, &pods, plan, stop).await? else {
+        let probing = (plan.phase == Phase::ExecProbe)
+            .then(|| Probing::start(client, pods.iter().map(|pod| pod.container.clone()), &plan.probe));
+        let settled = settled(&mut reader, (step, &pods), plan, stop).await?;
+        let after = reader.used(&pods)?;
+        let last = reader.pods(step, &pods)?;
+        // No pod is removed while it is probed.
+        let probes = match probing {
+            Some(probing) => probing.end().await,
+            None => 0,
+        };
+        let Some(Settled { node, before, looks }) = settled else {
             run.partial = Some(format!("stopped in step {} of {}", step + 1, steps.len()));
             return Ok(());
         };
-        let node = NodeSample { step, pods: *size, made: maker.made(), ..node };
+        let node = NodeSample { step, pods: *size, made: maker.made(), probes, ..node };
         say(&format!(
             "  {} MiB left{}",
             node.left().get() >> 20,
             if node.unsettled { ", and still moving: a longer --settle may help" } else { "" }
         ));
         run.nodes.push(node);
-        let after = reader.used(&pods)?;
-        run.pods.extend(reader.pods(step, &pods, (&before, &after))?);
+        let samples = largest(last, looks).into_iter();
+        run.pods.extend(samples.zip(reader::between(&before, &after)).map(|(sample, cpu)| sample.with(cpu)));
     }
     Ok(())
 }
 
-/// Reads until readings stay, goes on for the time that is wanted, and gives back the reading in the middle, and what pods
-/// had used of CPUs when readings began to stay. `None`: it was told to stop.
+/// For each pod the look with the largest sum that is whole; looks have the same pods in the same order. So what lives for
+/// a moment counts where it was seen at all.
+fn largest(mut last: Vec<PodSample>, looks: Vec<Vec<PodSample>>) -> Vec<PodSample> {
+    for look in looks {
+        for (kept, other) in last.iter_mut().zip(look) {
+            let is_more = other.total() > kept.total() || !kept.is_complete();
+            if other.is_complete() && is_more {
+                *kept = other;
+            }
+        }
+    }
+    last
+}
+
+/// What came of a step.
+struct Settled {
+    /// The reading in the middle.
+    node: NodeSample,
+    /// What pods had used of CPUs when readings began to stay.
+    before: Used,
+    /// Pods, again and again, where what they do changes from moment to moment.
+    looks: Vec<Vec<PodSample>>,
+}
+
+/// Reads until readings stay, and goes on for the time that is wanted. `None`: it was told to stop.
 async fn settled(
     reader: &mut Reader,
-    pods: &[Pod],
+    (number, pods): (usize, &[Pod]),
     plan: &Plan,
     stop: &mut watch::Receiver<bool>,
-) -> Result<Option<(NodeSample, Used)>, OverheadError> {
+) -> Result<Option<Settled>, OverheadError> {
     let begun = Instant::now();
     let mut settling = Settling::new(BAND);
     let mut stays = None;
     let mut readings: Vec<NodeSample> = Vec::new();
+    let mut looks = Vec::new();
     let mut next = begun;
     loop {
         let reading = reader.node(pods)?;
@@ -198,10 +249,14 @@ async fn settled(
             if readings.len() < READINGS_MAX {
                 readings.push(NodeSample { unsettled, ..reading });
             }
+            if plan.phase == Phase::ExecProbe && looks.len() < LOOKS_MAX {
+                looks.push(reader.pods(number, pods)?);
+            }
             if now.duration_since(since) >= plan.duration {
                 readings.sort_by_key(NodeSample::left);
                 let middle = readings.len() / 2;
-                return Ok(readings.into_iter().nth(middle).map(|reading| (reading, before)));
+                let node = readings.into_iter().nth(middle);
+                return Ok(node.map(|node| Settled { node, before, looks }));
             }
             stays = Some((since, unsettled, before));
         }

@@ -1,19 +1,24 @@
 //! Reads processes, cgroups and the node's books.
 
 use super::{
-    account::Usage,
+    account::{Usage, residue},
+    cpu::Used,
     helpers::{Process, Table},
-    model::{Flag, HelperMemory},
+    model::{Flag, HelperMemory, Term},
     parse,
 };
 use crate::cgroup::{Cgroup, CgroupError, Mount, membership, parse as cgroup, shown};
 use enforcer_gate::{Bytes, Micros};
 use nix::unistd::{SysconfVar, sysconf};
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Read as _},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Most bytes of one file of /proc that are read. `zoneinfo` has some 20 KiB for each memory node.
@@ -22,6 +27,10 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const ARGV_BYTES_MAX: u64 = 16 << 10;
 /// Most processes that are looked at.
 const PROCESSES_MAX: usize = 1 << 17;
+/// Most threads of a process whose children are looked for.
+const THREADS_MAX: usize = 256;
+/// Most cgroups of one pod that are looked at.
+const CHILDREN_MAX: usize = 256;
 /// A thread's stack in the kernel (`THREAD_SIZE` of x86-64 and arm64 with 4 KiB pages).
 const STACK_BYTES: u64 = 16 << 10;
 
@@ -53,11 +62,13 @@ impl NoMemory {
 #[derive(Debug, Clone)]
 pub struct Proc {
     root: PathBuf,
+    /// Files that were read; clones count together.
+    reads: Arc<AtomicU64>,
 }
 
 impl Default for Proc {
     fn default() -> Self {
-        Self { root: "/proc".into() }
+        Self { root: "/proc".into(), reads: Arc::default() }
     }
 }
 
@@ -65,7 +76,7 @@ impl Proc {
     /// With a /proc of the caller's making.
     #[cfg(test)]
     pub(crate) fn at(root: &Path) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), reads: Arc::default() }
     }
 
     /// All processes. One that ends meanwhile is left out.
@@ -75,15 +86,30 @@ impl Proc {
         Ok(pids.take(PROCESSES_MAX).filter_map(|pid| self.process(pid)).collect())
     }
 
-    fn process(&self, pid: u32) -> Option<Process> {
+    /// Files that were read so far, by this one and its clones.
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// A process's children, of all its threads (`CONFIG_PROC_CHILDREN`); none of one that is gone.
+    pub(super) fn children(&self, pid: u32) -> Vec<u32> {
+        let Ok(threads) = std::fs::read_dir(self.folder(pid).join("task")) else { return Vec::new() };
+        let threads = threads.filter_map(Result::ok).take(THREADS_MAX);
+        let lists = threads.filter_map(|thread| self.text(&thread.path().join("children")).ok());
+        let pids =
+            |list: String| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>();
+        lists.flat_map(pids).take(PROCESSES_MAX).collect()
+    }
+
+    pub(super) fn process(&self, pid: u32) -> Option<Process> {
         let folder = self.folder(pid);
-        let parse::Stat { parent, started, used: _ } = self.stat(pid)?;
-        let argv = bytes(&folder.join("cmdline"), ARGV_BYTES_MAX).ok()?;
+        let parse::Stat { parent, started, used: _, reaped: _ } = self.stat(pid)?;
+        let argv = self.bytes(&folder.join("cmdline"), ARGV_BYTES_MAX).ok()?;
         let argv = argv.split(|byte| *byte == 0).filter(|arg| !arg.is_empty());
         let argv = argv.map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
         // A kernel thread runs no file.
         let program = std::fs::read_link(folder.join("exe")).unwrap_or_default();
-        let own = bytes(&folder.join("cgroup"), FILE_BYTES_MAX).ok()?;
+        let own = self.bytes(&folder.join("cgroup"), FILE_BYTES_MAX).ok()?;
         let cgroup = membership(&own)?.to_owned();
         // The same process still, so all of it belongs together.
         let process = Process { pid, parent, started, program, argv, cgroup };
@@ -95,7 +121,7 @@ impl Proc {
     }
 
     fn stat(&self, pid: u32) -> Option<parse::Stat> {
-        parse::stat(&text(&self.folder(pid).join("stat")).ok()?)
+        parse::stat(&self.text(&self.folder(pid).join("stat")).ok()?)
     }
 
     /// What a process uses, if it is still the one that started then.
@@ -103,7 +129,7 @@ impl Proc {
         let folder = self.folder(pid);
         let read = |name: &str| {
             let file = folder.join(name);
-            text(&file).map_err(|error| no_memory(&file, &error))
+            self.text(&file).map_err(|error| no_memory(&file, &error))
         };
         let rollup = read("smaps_rollup")?;
         let status = read("status")?;
@@ -126,21 +152,34 @@ impl Proc {
         })
     }
 
-    /// The CPU time of a process, if it is still the one that started then. As exact as the kernel's tick.
-    pub fn used(&self, pid: u32, started: u64) -> Option<Micros> {
+    /// The CPU time of a process and of what it has reaped, if it is still the one that started then. As exact as the
+    /// kernel's tick.
+    pub fn used(&self, pid: u32, started: u64) -> Option<Used> {
         let stat = self.stat(pid).filter(|stat| stat.started == started)?;
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten()?;
         let tick = 1_000_000_u64.checked_div(u64::try_from(ticks).ok()?)?;
-        Some(Micros::new(stat.used.saturating_mul(tick)))
+        let of = |ticks: u64| Micros::new(ticks.saturating_mul(tick));
+        Some(Used { own: of(stat.used), reaped: of(stat.reaped) })
     }
 
     /// `MemAvailable`, and the free pages that CPUs keep for themselves.
     pub fn available(&self) -> io::Result<(Bytes, Bytes)> {
-        let meminfo = text(&self.root.join("meminfo"))?;
+        let meminfo = self.text(&self.root.join("meminfo"))?;
         let none = || io::Error::other("/proc/meminfo has no MemAvailable");
         let available = parse::kib(&meminfo, "MemAvailable").ok_or_else(none)?;
-        let zones = text(&self.root.join("zoneinfo"))?;
+        let zones = self.text(&self.root.join("zoneinfo"))?;
         Ok((available, parse::free_on_cpus(&zones)))
+    }
+
+    fn bytes(&self, file: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let mut bytes = Vec::new();
+        File::open(file)?.take(bytes_max).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn text(&self, file: &Path) -> io::Result<String> {
+        Ok(String::from_utf8_lossy(&self.bytes(file, FILE_BYTES_MAX)?).into_owned())
     }
 }
 
@@ -151,19 +190,31 @@ fn no_memory(file: &Path, error: &io::Error) -> NoMemory {
     }
 }
 
-fn bytes(file: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(file)?.take(bytes_max).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn text(file: &Path) -> io::Result<String> {
-    Ok(String::from_utf8_lossy(&bytes(file, FILE_BYTES_MAX)?).into_owned())
-}
-
 /// The CPU time of a cgroup and all below it.
 pub fn cpu_used(mount: &Arc<Mount>, path: &Path) -> Result<Micros, CgroupError> {
     Cgroup::open_in(mount, path)?.read("cpu.stat", cgroup::cpu_stat_usage)
+}
+
+/// The most that a cgroup has used (`memory.peak`, Linux 5.19).
+pub fn peak(mount: &Arc<Mount>, path: &Path) -> Result<Bytes, CgroupError> {
+    Cgroup::open_in(mount, path)?.read("memory.peak", cgroup::number).map(Bytes::new)
+}
+
+/// What dead containers left in a pod's cgroup, by term; nothing where the kernel has none dead there
+/// (`nr_dying_descendants` of `cgroup.stat`).
+pub fn left_by_the_dead(
+    mount: &Arc<Mount>,
+    path: &Path,
+    pod: &Usage,
+) -> Result<BTreeMap<Term, Bytes>, CgroupError> {
+    let cgroup_dir = Cgroup::open_in(mount, path)?;
+    if cgroup_dir.read("cgroup.stat", cgroup::cgroup_stat_dying)? == 0 {
+        return Ok(BTreeMap::new());
+    }
+    // One that ends meanwhile is among the dead now.
+    let live = cgroup_dir.children(CHILDREN_MAX)?;
+    let live: Vec<Usage> = live.iter().filter_map(|path| usage(mount, path).ok()).collect();
+    Ok(residue(pod, &live))
 }
 
 /// What a cgroup uses.

@@ -23,6 +23,8 @@ pub enum Tier {
     Kubernetes,
     /// The same, where time is no matter.
     KubernetesFull,
+    /// The same, and only where `--filter` has `long_` in it, as their names have: they take too long for every run.
+    DebianLong,
 }
 
 /// Which cases a guest runs.
@@ -61,7 +63,7 @@ impl Selection {
         match self {
             Self::Smoke => tier == Tier::Smoke,
             Self::Full => matches!(tier, Tier::Smoke | Tier::Full),
-            Self::Debian => tier == Tier::Debian,
+            Self::Debian => matches!(tier, Tier::Debian | Tier::DebianLong),
             Self::Kubernetes => tier == Tier::Kubernetes,
             Self::KubernetesFull => matches!(tier, Tier::Kubernetes | Tier::KubernetesFull),
         }
@@ -136,6 +138,8 @@ pub fn file(path: &str) -> Result<(), String> {
     if Path::new(path).exists() { Ok(()) } else { Err(format!("{path} does not exist")) }
 }
 
+/// What a filter must say for the long cases, whose names have it.
+const LONG: &str = "long_";
 /// How many of the longest cases are named at the end.
 const LONGEST: usize = 12;
 /// What each case took.
@@ -157,6 +161,10 @@ pub fn run(cases: Vec<Case>, selection: Selection, share: Share) -> ! {
     for (_, case) in selected.filter(|(place, _)| share.takes(*place)) {
         let trial = Trial::test(case.name, move || watched(case.name, case.run));
         if arguments.is_filtered_out(&trial) {
+            continue;
+        }
+        let is_named = arguments.filter.as_ref().is_some_and(|filter| filter.contains(LONG));
+        if case.tier == Tier::DebianLong && !is_named {
             continue;
         }
         match (case.needs)() {

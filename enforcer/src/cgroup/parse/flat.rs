@@ -126,6 +126,11 @@ pub fn cgroup_stat_descendants(text: &[u8]) -> Result<u64, Malformed> {
     one(text, "nr_descendants")
 }
 
+/// `nr_dying_descendants` of `cgroup.stat`: cgroups below that are removed and still charged for something.
+pub fn cgroup_stat_dying(text: &[u8]) -> Result<u64, Malformed> {
+    one(text, "nr_dying_descendants")
+}
+
 /// `usage_usec` of `cpu.stat`: CPU time of a cgroup and all below it.
 pub fn cpu_stat_usage(text: &[u8]) -> Result<Micros, Malformed> {
     one(text, "usage_usec").map(Micros::new)

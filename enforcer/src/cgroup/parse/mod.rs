@@ -9,8 +9,8 @@ mod meminfo;
 mod pressure;
 
 pub use flat::{
-    CgroupEvents, StatExtra, cgroup_events, cgroup_stat_descendants, cpu_stat_usage, memory_events,
-    memory_stat,
+    CgroupEvents, StatExtra, cgroup_events, cgroup_stat_descendants, cgroup_stat_dying, cpu_stat_usage,
+    memory_events, memory_stat,
 };
 pub use limit::{limit, number};
 pub use meminfo::swap_free;

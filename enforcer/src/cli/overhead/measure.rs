@@ -7,7 +7,9 @@ use crate::{
     overhead::{
         driver::Driver,
         fit::Verdict,
+        image::END,
         model::Run,
+        phase::Phase,
         run::{PODS_MAX, Plan, Turn, measure},
         step,
     },
@@ -39,6 +41,19 @@ pub(super) struct Options {
     /// The runtime's handler (`handler` of a `RuntimeClass`); by default the runtime's own default
     #[arg(long, value_name = "HANDLER", default_value = "")]
     runtime_handler: String,
+    #[command(flatten)]
+    how: How,
+    /// Only say what would be made
+    #[arg(long)]
+    plan: bool,
+    /// What to print: a table, JSON with every sample, a `RuntimeClass`, or a page with charts
+    #[arg(long, value_name = "FORM", default_value = "table")]
+    output: Form,
+}
+
+/// How is measured.
+#[derive(Debug, clap::Args)]
+pub(super) struct How {
     /// The most pods at a time
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PODS_MAX)))]
@@ -57,6 +72,12 @@ pub(super) struct Options {
     /// How long each step is read after that
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = options::duration)]
     duration: Micros,
+    /// What the pods do meanwhile: wait, have a command run in them every second as an exec probe is, or work
+    #[arg(long, value_name = "PHASE", default_value = "idle")]
+    phase: Phase,
+    /// What --phase exec-probe runs, word by word; the image that is made on the spot has its own
+    #[arg(long, value_name = "WORD", num_args = 1.., value_terminator = ";")]
+    probe: Vec<String>,
     /// The least that is added to the 95th percentile
     #[arg(long, value_name = "QUANTITY", default_value = "1Mi", value_parser = options::target)]
     margin: Bytes,
@@ -69,39 +90,39 @@ pub(super) struct Options {
     /// What the order of the steps is drawn from; by default another each time
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Only say what would be made
-    #[arg(long)]
-    plan: bool,
-    /// What to print: a table, JSON with every sample, a `RuntimeClass`, or a page with charts
-    #[arg(long, value_name = "FORM", default_value = "table")]
-    output: Form,
     #[command(flatten)]
     cri: options::Cri,
 }
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
-    let plan = plan(options)?;
+    let plan = plan(WHAT, &options.runtime_handler, &options.how)?;
     if options.plan {
         print(&report::plan(&plan))?;
         return Ok(Exit::Done);
     }
-    let (socket, mount) = node(WHAT, &options.cri)?;
-    let _turn = Turn::take(&socket).map_err(|error| failed(WHAT, &error))?;
-    let run = tokio(WHAT)?.block_on(async {
-        let stop = stopped().map_err(|error| Failure::new(Exit::Failed, WHAT, "", &error, ""))?;
-        let client = client(WHAT, &options.cri, &socket).await?;
-        let say = |text: &str| aside(&format!("{text}\n"));
-        measure(&client, &mount, &plan, &say, stop).await.map_err(|error| failed(WHAT, &error))
-    })?;
+    let run = carried_out(WHAT, &plan, &options.how)?;
     print(&options.output.of(&run))?;
     Ok(exit(&run))
 }
 
-fn plan(options: &Options) -> Result<Plan, Failure> {
-    let usage = |why: &str, todo: &str| Failure::new(Exit::Usage, WHAT, "", &why, todo);
-    let mut sizes = options.steps.clone();
+/// Measures.
+pub(super) fn carried_out(what: &str, plan: &Plan, how: &How) -> Result<Run, Failure> {
+    let (socket, mount) = node(what, &how.cri)?;
+    let _turn = Turn::take(&socket).map_err(|error| failed(what, &error))?;
+    tokio(what)?.block_on(async {
+        let stop = stopped().map_err(|error| Failure::new(Exit::Failed, what, "", &error, ""))?;
+        let client = client(what, &how.cri, &socket).await?;
+        let say = |text: &str| aside(&format!("{text}\n"));
+        measure(&client, &mount, plan, &say, stop).await.map_err(|error| failed(what, &error))
+    })
+}
+
+/// What is to be measured.
+pub(super) fn plan(what: &str, handler: &str, how: &How) -> Result<Plan, Failure> {
+    let usage = |why: &str, todo: &str| Failure::new(Exit::Usage, what, "", &why, todo);
+    let mut sizes = how.steps.clone();
     if sizes.is_empty() {
-        sizes = step::sizes(options.pods);
+        sizes = step::sizes(how.pods);
     }
     sizes.sort_unstable();
     sizes.dedup();
@@ -111,21 +132,37 @@ fn plan(options: &Options) -> Result<Plan, Failure> {
     if sizes.len() > SIZES_MAX {
         return Err(usage("there are too many sizes", "give 32 or fewer"));
     }
-    if options.runtime_handler.chars().any(|c| !c.is_ascii_graphic()) {
-        let on = shown(&options.runtime_handler);
+    if handler.chars().any(|c| !c.is_ascii_graphic()) {
+        let on = shown(handler);
         return Err(usage(&format!("{on} is no handler"), "name it as the runtime's configuration does"));
     }
+    let is_own = how.image.is_none();
+    let probe = match how.probe.as_slice() {
+        [] if is_own => END.map(String::from).into(),
+        [] if how.phase == Phase::ExecProbe => {
+            return Err(usage(
+                "it is not known what to run in that image",
+                "give a command: --probe /bin/true",
+            ));
+        }
+        words if is_own && !words.is_empty() => {
+            return Err(usage("the image that is made on the spot has one program", "name one with --image"));
+        }
+        words => words.to_vec(),
+    };
     let drawn = || RandomState::new().build_hasher().finish();
     Ok(Plan {
-        handler: options.runtime_handler.clone(),
+        handler: handler.into(),
         sizes,
-        repetitions: options.repetitions,
-        settle: duration(options.settle),
-        duration: duration(options.duration),
-        image: options.image.clone(),
-        driver: options.cgroup_driver,
-        margin: options.margin,
-        seed: options.seed.unwrap_or_else(drawn),
+        repetitions: how.repetitions,
+        settle: duration(how.settle),
+        duration: duration(how.duration),
+        phase: how.phase,
+        probe,
+        image: how.image.clone(),
+        driver: how.cgroup_driver,
+        margin: how.margin,
+        seed: how.seed.unwrap_or_else(drawn),
     })
 }
 
@@ -151,7 +188,8 @@ fn stopped() -> std::io::Result<watch::Receiver<bool>> {
     Ok(told)
 }
 
-fn exit(run: &Run) -> Exit {
+/// How a measurement ends.
+pub(super) fn exit(run: &Run) -> Exit {
     let verdict = run.result.as_ref().map(|result| result.acceptance.verdict);
     match verdict {
         _ if run.partial.is_some() => Exit::Inconclusive,

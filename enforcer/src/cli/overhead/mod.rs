@@ -1,5 +1,7 @@
 //! `enforcer overhead`: what a pod costs beyond its containers.
 
+mod by_size;
+mod check;
 mod clean;
 mod html;
 mod measure;
@@ -27,6 +29,8 @@ enum Command {
     Measure(measure::Options),
     Report(stored::ReportOptions),
     Compare(stored::CompareOptions),
+    Check(check::Options),
+    Model(by_size::Options),
     Clean(clean::Options),
 }
 
@@ -35,6 +39,8 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         Command::Measure(options) => measure::run(options),
         Command::Report(options) => stored::report(options),
         Command::Compare(options) => stored::compare(options),
+        Command::Check(options) => check::run(options),
+        Command::Model(options) => by_size::run(options),
         Command::Clean(options) => clean::run(options),
     }
 }

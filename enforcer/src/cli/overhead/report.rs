@@ -5,11 +5,12 @@ use crate::{
     cli::table::{Align, table as columns},
     overhead::{
         fit::{Acceptance, CONFIDENCE, TOLERANCE, Verdict},
-        model::{Flag, Outcome, Run, Spread, Term},
+        model::{Flag, Outcome, Run, Spread, Start, Term},
+        phase::Phase,
         run::Plan,
     },
 };
-use enforcer_gate::Bytes;
+use enforcer_gate::{Bytes, Micros};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// What would be done.
@@ -23,11 +24,12 @@ pub(super) fn plan(plan: &Plan) -> String {
     }
     let list: Vec<String> = steps.iter().map(ToString::to_string).collect();
     format!(
-        "handler {}\nimage   {}\nsteps   {} (pods at a time, in this order; --seed {})\npods    {made} made in all, at \
+        "handler {}\nimage   {}\nphase   {}\nsteps   {} (pods at a time, in this order; --seed {})\npods    {made} made in all, at \
          most {} at a time, in the namespace enforcer-overhead of the runtime, and removed again\ntime    at most {} s \
          for readings, and what making and removing pods takes\n",
         handler(&plan.handler),
         plan.image.as_deref().map_or_else(|| "made on the spot".into(), shown),
+        plan.phase.name(),
         list.join(" "),
         plan.seed,
         steps.iter().max().copied().unwrap_or(0),
@@ -42,10 +44,11 @@ pub(super) fn handler(handler: &str) -> String {
 /// For people.
 pub(super) fn table(run: &Run) -> String {
     let mut text = format!(
-        "{}, handler {}, Linux {}\n{} readings of the node, {} of pods; --seed {}\n",
+        "{}, handler {}, Linux {}, phase {}\n{} readings of the node, {} of pods; --seed {}\n",
         run.runtime,
         handler(&run.handler),
         run.kernel,
+        run.phase.name(),
         run.nodes.len(),
         run.pods.len(),
         run.seed
@@ -96,10 +99,42 @@ fn outcome(run: &Run, result: &Outcome) -> String {
     }
     let _ = writeln!(text, "\n{}", verdict(&result.acceptance));
     if let Some(cpu) = &result.cpu {
-        let _ = writeln!(text, "CPU of a pod that idles: {:.2}m on average, p95 {:.2}m", cpu.mean, cpu.p95);
+        let _ = writeln!(
+            text,
+            "CPU of a pod {}: {:.2}m on average, p95 {:.2}m",
+            doing(run.phase),
+            cpu.mean,
+            cpu.p95
+        );
     }
+    if run.phase == Phase::ExecProbe {
+        let probes: u64 = run.nodes.iter().map(|node| u64::from(node.probes)).sum();
+        let _ = writeln!(text, "probes that succeeded: {probes}");
+    }
+    text.push_str(&starts(run));
     let _ = writeln!(text, "podFixed: memory {}{}", mib(result.pod_fixed), fixed_cpu(result, ", cpu "));
     text
+}
+
+fn doing(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Idle => "that idles",
+        Phase::ExecProbe => "that is probed every second",
+        Phase::Load => "that works",
+    }
+}
+
+/// What it takes to make a pod.
+fn starts(run: &Run) -> String {
+    let count = run.starts.len();
+    let Some(peak) = run.starts.iter().map(|start| start.peak).max() else { return String::new() };
+    let mean = |of: fn(&Start) -> Micros| {
+        let sum: u128 = run.starts.iter().map(|start| u128::from(of(start).get())).sum();
+        Micros::new(u64::try_from(sum / count.max(1) as u128).unwrap_or(u64::MAX))
+    };
+    let used = mean(|start| start.cpu.used());
+    let peak = peak.map_or_else(String::new, |peak| format!(", memory.peak of its cgroup {peak} at most"));
+    format!("start of a pod: {used} of CPU in {}, of {count}{peak}\n", mean(|start| start.cpu.span))
 }
 
 fn ranks(spread: &Spread) -> String {

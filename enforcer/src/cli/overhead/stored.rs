@@ -64,7 +64,8 @@ struct Versioned {
     version: u32,
 }
 
-fn read(what: &str, path: &Path) -> Result<Run, Failure> {
+/// What `measure --output json` has written.
+pub(super) fn read(what: &str, path: &Path) -> Result<Run, Failure> {
     let fail = |exit, error: &dyn std::fmt::Display, todo| Failure::new(exit, what, path, &error, todo);
     let mut text = String::new();
     let file = File::open(path).map_err(|error| fail(Exit::Failed, &error, FROM))?;

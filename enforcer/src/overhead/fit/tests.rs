@@ -12,6 +12,7 @@ fn node(step: usize, pods: u32, left: f64) -> NodeSample {
         on_cpus: Bytes::ZERO,
         known: BTreeMap::new(),
         unsettled: false,
+        probes: 0,
     }
 }
 
@@ -122,5 +123,58 @@ proptest! {
         let found = accept(&nodes(each * MIB, drift * MIB, 0.0), each * MIB).expect("enough");
         prop_assert!((found.slope.value - each * MIB).abs() < 16.0, "{found:?}");
         prop_assert_eq!(found.verdict, Verdict::Accepted);
+    }
+}
+
+/// Whatever was read: nothing wraps and nothing is no number.
+mod of_anything {
+    use super::*;
+    use crate::overhead::{
+        cpu::Cpu,
+        measured::measured,
+        model::{Flag, PodSample, Run},
+    };
+    use enforcer_gate::Micros;
+
+    fn terms() -> impl Strategy<Value = BTreeMap<Term, Bytes>> {
+        proptest::array::uniform12(any::<u64>())
+            .prop_map(|bytes| Term::ALL.into_iter().zip(bytes.map(Bytes::new)).collect())
+    }
+
+    fn sample() -> impl Strategy<Value = PodSample> {
+        (terms(), any::<[u64; 4]>(), any::<Option<u64>>(), any::<bool>()).prop_map(
+            |(terms, cpu, peak, gone)| {
+                let [span, pod, helpers, reaped] = cpu.map(Micros::new);
+                let mut sample = measured(2, "").pods.swap_remove(0);
+                sample.terms = terms;
+                sample.cpu = Some(Cpu { span, pod, helpers, reaped });
+                sample.peak = peak.map(Bytes::new);
+                sample.flags = if gone { vec![Flag::ProcessGone { pid: 1 }] } else { Vec::new() };
+                sample
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_result_has_only_numbers(
+            samples in proptest::collection::vec(sample(), 0..6),
+            books in proptest::collection::vec((any::<u32>(), any::<[u64; 3]>()), 0..12),
+            margin in any::<u64>(),
+        ) {
+            let nodes = books.iter().enumerate().map(|(step, (pods, [available, on_cpus, known]))| NodeSample {
+                available: Bytes::new(*available),
+                on_cpus: Bytes::new(*on_cpus),
+                known: [("others".to_owned(), Bytes::new(*known))].into(),
+                ..node(step, *pods, 0.0)
+            });
+            let run = Run { nodes: nodes.collect(), pods: samples, ..measured(2, "") };
+            let Some(result) = outcome(&run, Bytes::new(margin)) else { return Ok(()) };
+            prop_assert!(result.pod_fixed >= result.total.p95 || result.pod_fixed.get() > u64::MAX - (1 << 20));
+            prop_assert_eq!(result.incomplete, run.pods.iter().filter(|pod| !pod.is_complete()).count());
+            let json = serde_json::to_value(&result).expect("is JSON");
+            let numbers = [&json["acceptance"]["slope"]["value"], &json["acceptance"]["unexplained"], &json["cpu"]["p95"]];
+            prop_assert!(numbers.iter().all(|number| number.is_number()), "{}", json);
+        }
     }
 }

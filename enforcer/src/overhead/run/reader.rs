@@ -2,14 +2,15 @@
 
 use super::OverheadError;
 use crate::{
-    cgroup::{CgroupError, Mount, shown},
+    cgroup::Mount,
     overhead::{
-        account::{Readings, Usage, account},
+        account::account,
         cpu::{self, Cpu, Times},
-        helpers::{Process, Sandbox, Table},
-        model::{Flag, Helper, HelperMemory, NodeSample, PodSample},
+        helpers::{Process, Sandbox},
+        look::{self, Subject},
+        model::{Flag, HelperMemory, NodeSample, PodSample},
         pods::Pod,
-        sample::{Proc, cpu_used, usage},
+        sample::{Proc, peak, usage},
     },
 };
 use enforcer_gate::{Bytes, Micros};
@@ -79,108 +80,65 @@ impl Reader {
         }
         let (available, on_cpus) = self.proc.available().map_err(OverheadError::Proc)?;
         let (step, pods, made) = (0, 0, 0);
-        Ok(NodeSample { step, pods, made, available, on_cpus, known, unsettled: false })
+        Ok(NodeSample { step, pods, made, available, on_cpus, known, unsettled: false, probes: 0 })
     }
 
     /// What CPU time every pod has used, in their order; `None` for one of which it can't be read.
     pub(super) fn used(&self, pods: &[Pod]) -> Result<Used, OverheadError> {
         let table = self.proc.table().map_err(OverheadError::Proc)?;
         let at = Instant::now();
-        Ok(Used { at, pods: pods.iter().map(|pod| self.times(pod, &table)).collect() })
+        Ok(Used {
+            at,
+            pods: pods
+                .iter()
+                .map(|pod| look::times(&self.proc, &self.mount, &table, &subject(pod)))
+                .collect(),
+        })
     }
 
-    fn times(&self, pod: &Pod, table: &Table) -> Option<Times> {
-        let mut times = Times::default();
-        for (pid, _) in table.of(&sandbox(pod)).helpers {
-            let process = table.get(pid).filter(|process| !process.cgroup.starts_with(&pod.cgroup));
-            let Some(started) = process.map(|process| process.started) else { continue };
-            // One that ends meanwhile is missing, which is told.
-            if let Some(used) = self.proc.used(pid, started) {
-                times.helpers.insert((pid, started), used);
-            }
-        }
-        times.apps = cpu_used(&self.mount, pod.scope.as_deref()?).ok()?;
-        times.pod = cpu_used(&self.mount, &pod.cgroup).ok()?;
-        Some(times)
-    }
-
-    /// Every pod, with the CPU time that was used between two readings of these pods.
-    pub(super) fn pods(
+    /// What a pod that was just made has used since then, and the most that its cgroup had.
+    pub(super) fn since_the_start(
         &self,
-        step: usize,
-        pods: &[Pod],
-        (before, after): (&Used, &Used),
-    ) -> Result<Vec<PodSample>, OverheadError> {
-        let table = self.proc.table().map_err(OverheadError::Proc)?;
-        let span = after.at.duration_since(before.at).as_micros();
-        let span = Micros::new(u64::try_from(span).unwrap_or(u64::MAX));
-        let times = before.pods.iter().zip(&after.pods);
-        let of = |(pod, (before, after)): (&Pod, (&Option<Times>, &Option<Times>))| {
-            let used =
-                before.as_ref().zip(after.as_ref()).map(|(before, after)| cpu::between(before, after, span));
-            self.pod(step, pod, &table, used)
-        };
-        Ok(pods.iter().zip(times).map(of).collect())
+        pod: &Pod,
+        began: Instant,
+    ) -> Result<(Option<Cpu>, Option<Bytes>), OverheadError> {
+        let used = self.used(std::slice::from_ref(pod))?;
+        let none = Used { at: began, pods: vec![Some(Times::default())] };
+        let cpu = between(&none, &used).into_iter().next().flatten().map(|(cpu, _)| cpu);
+        // Nothing that ran in its container has been reaped yet.
+        let helpers = used.pods.iter().flatten().flat_map(|times| times.helpers.values());
+        let reaped = helpers.fold(Micros::ZERO, |sum, used| sum.saturating_add(used.reaped));
+        let cpu = cpu.map(|cpu| Cpu { reaped, ..cpu });
+        Ok((cpu, peak(&self.mount, &pod.cgroup).ok()))
     }
 
-    fn pod(&self, step: usize, pod: &Pod, table: &Table, used: Option<(Cpu, Vec<Flag>)>) -> PodSample {
-        let mut readings = Readings::default();
-        if let Some((cpu, flags)) = used {
-            readings.cpu = Some(cpu);
-            readings.flags = flags;
-        }
-        let found = table.of(&sandbox(pod));
-        for (pid, why) in found.look_alikes {
-            readings.flags.push(Flag::LookAlike { pid, why: why.into() });
-        }
-        for (pid, rule) in found.helpers {
-            let Some(process) = table.get(pid) else { continue };
-            let memory = match self.proc.memory(pid, process.started) {
-                Ok(memory) => memory,
-                Err(error) => {
-                    readings.flags.push(error.flag(pid));
-                    continue;
-                }
-            };
-            readings.helpers.push(Helper {
-                pid,
-                program: shown(&process.program),
-                rule,
-                cgroup: shown(&process.cgroup),
-                in_pod: process.cgroup.starts_with(&pod.cgroup),
-                memory,
-            });
-        }
-        let mut flags = Vec::new();
-        let mut read = |path: &Path| -> Usage {
-            usage(&self.mount, path).unwrap_or_else(|error| {
-                flags.push(of(path, &error));
-                Usage::default()
-            })
+    /// Every pod, without CPU time.
+    pub(super) fn pods(&self, step: usize, pods: &[Pod]) -> Result<Vec<PodSample>, OverheadError> {
+        let table = self.proc.table().map_err(OverheadError::Proc)?;
+        let of = |pod: &Pod| {
+            account(step, &pod.sandbox, look::memory(&self.proc, &self.mount, &table, &subject(pod)))
         };
-        // The containers first: what grows meanwhile makes the pod more and never less.
-        readings.apps.extend(pod.scope.as_deref().map(&mut read));
-        readings.pod = read(&pod.cgroup);
-        readings.flags.append(&mut flags);
-        account(step, &pod.sandbox, readings)
+        Ok(pods.iter().map(of).collect())
     }
 }
 
-fn sandbox(pod: &Pod) -> Sandbox {
-    Sandbox {
+/// What each pod used between two readings of the same pods; `None` for one of which one or the other could not be read.
+pub(super) fn between(before: &Used, after: &Used) -> Vec<Option<(Cpu, Vec<Flag>)>> {
+    let span = after.at.duration_since(before.at).as_micros();
+    let span = Micros::new(u64::try_from(span).unwrap_or(u64::MAX));
+    let times = before.pods.iter().zip(&after.pods);
+    times.map(|(before, after)| Some(cpu::between(before.as_ref()?, after.as_ref()?, span))).collect()
+}
+
+fn subject(pod: &Pod) -> Subject {
+    let sandbox = Sandbox {
         id: pod.sandbox.clone(),
         first: pod.first,
         containers: vec![pod.container.clone()],
         processes: vec![pod.process],
         cgroup: pod.cgroup.clone(),
-    }
-}
-
-fn of(path: &Path, error: &CgroupError) -> Flag {
-    if error.is_gone() {
-        return Flag::PodGone;
-    }
-    Flag::Unreadable { file: shown(path), why: error.to_string() }
+    };
+    Subject { sandbox, apps: pod.scope.clone().into_iter().collect() }
 }
 
 fn name(process: &Process) -> String {

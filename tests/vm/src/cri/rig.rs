@@ -3,8 +3,8 @@
 use crate::debian::{output, run};
 use enforcer::cri::making::{
     ContainerConfig, ContainerSecurity, CreateContainerRequest, CreateContainerResponse, Dns, IdRequest,
-    LinuxContainer, LinuxSandbox, NODE, NamespaceOption, Nothing, PodSandboxConfig, RunPodSandboxRequest,
-    RunPodSandboxResponse, SandboxSecurity,
+    LinuxContainer, LinuxSandbox, NODE, NamespaceOption, Nothing, POD, PodSandboxConfig,
+    RunPodSandboxRequest, RunPodSandboxResponse, SandboxSecurity,
 };
 use enforcer::cri::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata};
 use enforcer::cri::{Client, CriError};
@@ -224,7 +224,7 @@ impl Containerd {
             linux: Some(LinuxSandbox {
                 cgroup_parent: format!("/kubepods.slice/kubepods-burstable.slice/{slice}"),
                 security_context: Some(SandboxSecurity {
-                    namespace_options: Some(NamespaceOption { network: NODE }),
+                    namespace_options: Some(NamespaceOption { network: NODE, pid: POD }),
                 }),
             }),
         };
@@ -263,7 +263,7 @@ impl Containerd {
             linux: Some(LinuxContainer {
                 resources: Some(resources),
                 security_context: Some(ContainerSecurity {
-                    namespace_options: Some(NamespaceOption { network: NODE }),
+                    namespace_options: Some(NamespaceOption { network: NODE, pid: POD }),
                 }),
             }),
             ..ContainerConfig::default()

@@ -2,6 +2,7 @@
 
 mod ends;
 mod figures;
+mod watched;
 
 use crate::cri::rig::Containerd;
 use enforcer::overhead::helpers::Process;
@@ -28,14 +29,15 @@ const SHORT: [&str; 8] = [
 
 pub(crate) fn cases() -> Vec<Case> {
     let debian = |name, run| Case { name, tier: Tier::Debian, needs: nothing, run };
+    let long = |name, run| Case { name, tier: Tier::DebianLong, needs: nothing, run };
     vec![
+        debian("overhead::probes_are_put_down_to_their_pod", figures::probed),
+        debian("overhead::an_agent_tells_what_pods_of_two_runtimes_cost", watched::pods_of_two_runtimes),
         debian("overhead::runc_is_measured_and_the_node_confirms_it", figures::runc),
+        debian("overhead::however_it_ends_nothing_is_left", ends::however),
         debian("overhead::crun_is_measured_and_the_node_confirms_it", figures::crun),
         debian("overhead::a_helper_that_is_not_found_is_missed", figures::hidden),
-        debian("overhead::told_to_stop_it_removes_what_it_made", ends::stopped),
-        debian("overhead::what_a_killed_one_left_is_cleaned_up", ends::killed),
-        debian("overhead::what_only_looks_like_a_shim_is_not_counted", ends::look_alike),
-        debian("overhead::a_runtime_that_ends_in_the_middle_is_told_and_cleaned_up", ends::restarted),
+        long("overhead::long_three_runs_say_the_same", figures::three_runs),
     ]
 }
 
