@@ -85,7 +85,7 @@ impl Version {
             fs::copy(programs.join(name), root.join("bin").join(name))?;
         }
         let partial = scratch.path().join("image");
-        fs::File::create(&partial)?.set_len(size(&root)? + SLACK_BYTES)?;
+        fs::File::create(&partial)?.set_len((size(&root)? + SLACK_BYTES).next_multiple_of(1 << 20))?;
         let mut fill = Command::new("/sbin/mke2fs");
         fill.args(["-q", "-t", "ext4", "-F", "-O", "^has_journal", "-m", "0", "-d"]).arg(&root).arg(&partial);
         run::checked(&mut fill).context("fill the disk with Kubernetes")?;

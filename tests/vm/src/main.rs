@@ -1,7 +1,6 @@
 //! Tests that need a real kernel; run inside the VM.
 //!
-//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only; `debian` runs only what needs a Debian,
-//! `kubernetes` and `kubernetes-full` only what needs a cluster, which is started first. The one argument `verifier` prints
+//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only; `debian` runs only what needs a Debian. The one argument `verifier` prints
 //! what the kernel's verifier counts in each program instead.
 
 mod actuate;
@@ -15,7 +14,6 @@ mod disk;
 mod drift;
 mod guard;
 mod guest;
-mod kube;
 mod oom;
 mod probe;
 mod process;
@@ -46,10 +44,5 @@ fn main() {
     cases.extend(oom::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());
-    cases.extend(kube::cases());
-    let selection = case::Selection::asked();
-    if selection.is_kubernetes() {
-        kube::cluster::start();
-    }
-    case::run(cases, selection);
+    case::run(cases, case::Selection::asked());
 }

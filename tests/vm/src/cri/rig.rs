@@ -28,7 +28,7 @@ pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
 pub(crate) const STOPPING: [&str; 2] = ["stopping-runc", "stopping-crun"];
 /// While this is there updates are not stopped any more.
 const UPDATES_GO_ON: &str = "/run/enforcer-updates-go-on";
-pub(crate) const IMAGE: &str = "docker.io/local/busybox:1";
+const IMAGE: &str = "docker.io/local/busybox:1";
 /// The root of a containerd that has the image and nothing else.
 const SEED: &str = "/var/lib/enforcer-containerd-seed";
 /// Namespace of all pods.

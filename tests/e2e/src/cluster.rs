@@ -2,8 +2,8 @@
 //! and without a scheduler. Started once; it ends with the guest.
 
 use super::api;
-use crate::cri::rig::{Containerd, SOCKET};
-use crate::debian::{output, run};
+use super::containerd::{self, SOCKET};
+use super::guest::{block_on, output, run};
 use enforcer_vm_tests::case::file;
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -29,7 +29,6 @@ static CLUSTER: OnceLock<Cluster> = OnceLock::new();
 
 /// Nobody drops it: it ends with the guest.
 struct Cluster {
-    _containerd: Containerd,
     _children: Vec<Child>,
 }
 
@@ -40,11 +39,6 @@ pub(crate) fn version() -> &'static str {
     VERSION.get().map_or("", String::as_str)
 }
 
-/// Whether this kubelet is of this minor or a newer one.
-pub(crate) fn at_least(minor: u32) -> bool {
-    version().split('.').nth(1).and_then(|text| text.parse::<u32>().ok()).is_some_and(|have| have >= minor)
-}
-
 /// For cases: whether there is a cluster.
 pub(crate) fn there() -> Result<(), String> {
     if CLUSTER.get().is_some() { Ok(()) } else { Err(format!("no cluster: {:?}", file(DISK))) }
@@ -52,9 +46,8 @@ pub(crate) fn there() -> Result<(), String> {
 
 /// Starts all of it and waits until the node is ready.
 pub(crate) fn start() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let guard = LogsOnFailure;
-    let cluster = runtime.block_on(started());
+    let cluster = block_on(started());
     std::mem::forget(guard);
     assert!(CLUSTER.set(cluster).is_ok(), "started twice");
 }
@@ -67,12 +60,6 @@ async fn started() -> Cluster {
     run("mount", ["-o", "ro", DISK, MOUNTED]);
     // The kubelet takes no address of the loopback net, but one that the loopback has.
     run("busybox", ["ip", "address", "add", &format!("{ADDRESS}/32"), "dev", "lo"]);
-    // The kernel's settings that a node has; the kubelet only checks them unless told otherwise.
-    for (name, value) in
-        [("vm/overcommit_memory", "1"), ("kernel/panic_on_oops", "1"), ("kernel/panic", "10")]
-    {
-        fs::write(format!("/proc/sys/{name}"), value).expect("set it");
-    }
     fs::write("/etc/resolv.conf", "nameserver 127.0.0.1\n").expect("write it");
     let mut children = Vec::new();
     children.push(launch("etcd", &etcd(), true));
@@ -81,7 +68,7 @@ async fn started() -> Cluster {
     say("the API server listens");
     let proxy = format!("proxy --address=127.0.0.1 --port=8001 --kubeconfig={MOUNTED}/super-admin.conf");
     children.push(launch("kubectl", &words(&proxy), false));
-    let containerd = Containerd::start().await;
+    children.push(containerd::start());
     say("containerd runs");
     answers("/readyz").await;
     let said = api::get("/version").await;
@@ -95,7 +82,7 @@ async fn started() -> Cluster {
     say("the node is ready");
     account().await;
     say("the namespace has its account");
-    Cluster { _containerd: containerd, _children: children }
+    Cluster { _children: children }
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -170,17 +157,22 @@ fn kubelet_config() -> Value {
     })
 }
 
-fn log(name: &str) -> PathBuf {
+pub(crate) fn log(name: &str) -> PathBuf {
     Path::new(RUN).join(format!("{name}.log"))
 }
 
-/// Starts a program of the disk. With `told`, waits until it says that it is ready (`sd_notify(3)`).
+/// Starts a program of the disk.
 fn launch(name: &str, arguments: &[String], told: bool) -> Child {
+    launch_with(name, &format!("{MOUNTED}/bin/{name}"), arguments, told)
+}
+
+/// Starts a program. With `told`, waits until it says that it is ready (`sd_notify(3)`).
+pub(crate) fn launch_with(name: &str, program: &str, arguments: &[String], told: bool) -> Child {
     let notify = Path::new(RUN).join(format!("{name}.notify"));
     let socket = UnixDatagram::bind(&notify).expect("a socket");
     socket.set_read_timeout(Some(START)).expect("a time-out");
     let out = File::options().create(true).append(true).open(log(name)).expect("a log");
-    let mut command = Command::new(format!("{MOUNTED}/bin/{name}"));
+    let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stderr(out.try_clone().expect("a copy")).stdout(out);
     if told {
         command.env("NOTIFY_SOCKET", &notify);
@@ -241,17 +233,11 @@ impl Drop for LogsOnFailure {
         if !std::thread::panicking() {
             return;
         }
-        for name in ["etcd", "kube-apiserver", "kubectl", "kubelet"] {
+        for name in ["etcd", "kube-apiserver", "kubectl", "containerd", "kubelet"] {
             let text = fs::read(log(name)).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
             let lines: Vec<&str> = text.lines().collect();
             println!("---- {name}\n{}", lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n"));
         }
     }
-}
-
-/// Lines of the kubelet's log that contain this.
-pub(crate) fn kubelet_said(part: &str) -> Vec<String> {
-    let text = fs::read(log("kubelet")).unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().filter(|line| line.contains(part)).map(str::to_owned).collect()
 }

@@ -2,8 +2,8 @@
 
 use super::api::{self, Answer};
 use super::cluster::NODE;
-use crate::cri::rig::IMAGE;
-use crate::debian::read;
+use super::containerd::IMAGE;
+use super::guest::read;
 use enforcer_vm_tests::scratch::MOUNT;
 use enforcer_vm_tests::workload::PROGRAM;
 use serde_json::{Value, json};
