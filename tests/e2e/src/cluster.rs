@@ -170,20 +170,25 @@ fn launch(name: &str, arguments: &[String], told: bool) -> Child {
 pub(crate) fn launch_with(name: &str, program: &str, arguments: &[String], told: bool) -> Child {
     let notify = Path::new(RUN).join(format!("{name}.notify"));
     let socket = UnixDatagram::bind(&notify).expect("a socket");
-    socket.set_read_timeout(Some(START)).expect("a time-out");
+    socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a time-out");
     let out = File::options().create(true).append(true).open(log(name)).expect("a log");
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stderr(out.try_clone().expect("a copy")).stdout(out);
     if told {
         command.env("NOTIFY_SOCKET", &notify);
     }
-    let child = command.spawn().unwrap_or_else(|error| panic!("start {name}: {error}"));
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("start {name}: {error}"));
+    let began = Instant::now();
     let mut said = [0; 256];
     while told {
-        let length = socket.recv(&mut said).unwrap_or_else(|error| panic!("{name} is not ready: {error}"));
-        if String::from_utf8_lossy(&said[..length]).contains("READY=1") {
-            break;
+        match socket.recv(&mut said) {
+            Ok(length) if String::from_utf8_lossy(&said[..length]).contains("READY=1") => break,
+            Ok(_) | Err(_) => {}
         }
+        // Nothing more is to be heard of one that has ended.
+        let ended = child.try_wait().expect("wait for it");
+        assert!(ended.is_none(), "{name} ended: {ended:?}");
+        assert!(began.elapsed() < START, "{name} does not say that it is ready");
     }
     child
 }
