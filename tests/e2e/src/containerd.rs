@@ -12,10 +12,15 @@ use std::process::Child;
 pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
 pub(crate) const IMAGE: &str = "docker.io/local/busybox:1";
 const FOLDER: &str = "/var/lib/enforcer-kube";
+/// Without any network of CNI's the node is never ready. Pods here have the node's own, so no plug-in is ever run.
+const CNI: &str = "/etc/cni/net.d";
+const NO_NETWORK: &str = r#"{"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "loopback"}]}"#;
 
 /// Starts it and imports the image.
 pub(crate) fn start() -> Child {
     fs::create_dir_all(FOLDER).expect("make a folder");
+    fs::create_dir_all(CNI).expect("make a folder");
+    fs::write(Path::new(CNI).join("10-none.conflist"), NO_NETWORK).expect("write it");
     let plugin = r#"plugins."io.containerd.grpc.v1.cri""#;
     let runc = format!("{plugin}.containerd.runtimes.runc");
     let config = format!(
