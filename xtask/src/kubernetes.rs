@@ -34,7 +34,7 @@ const IN_GUEST: [&str; 4] = ["kubelet", "kube-apiserver", "kubectl", "etcd"];
 /// The guest's release, whose etcd it can run.
 const ETCD: &str = "etcd-server/trixie";
 
-/// The node's name and address there (tests/vm/src/kube/cluster.rs has both as well).
+/// The node's name and address there (tests/e2e/src/cluster.rs has both as well).
 const NODE: &str = "guest";
 const ADDRESS: &str = "192.0.2.1";
 
