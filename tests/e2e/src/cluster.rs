@@ -158,7 +158,7 @@ fn kubelet_config() -> Value {
     })
 }
 
-pub(crate) fn log(name: &str) -> PathBuf {
+fn log(name: &str) -> PathBuf {
     Path::new(RUN).join(format!("{name}.log"))
 }
 
