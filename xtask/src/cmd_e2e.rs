@@ -3,7 +3,7 @@
 use crate::cmd_test::{self, Counts, GuestTier};
 use crate::guest::Kit;
 use crate::kubernetes::Version;
-use crate::{debian, kernels, lanes};
+use crate::{build, debian, kernels, lanes};
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
@@ -31,6 +31,10 @@ pub(crate) struct Options {
 /// etcd, API server, kubelet, containerd, and the pods.
 const MEMORY_MIB: u32 = 5120;
 
+/// What runs in the guest. The benchmarks are only built along, so that all dependencies have the features that they have
+/// for `cargo xtask test`, and are not built once more.
+const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::E2E_TESTS, build::BENCH];
+
 /// What `ENFORCER_TIER` says in the guest.
 const SHORT: &str = "kubernetes";
 const FULL: &str = "kubernetes-full";
@@ -44,9 +48,10 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
         );
     }
     let disk = version.disk()?;
-    let kit = Kit::ready(&cmd_test::PROGRAMS)?;
+    let kit = Kit::ready(&PROGRAMS)?;
     let kernel = kernels::find(&options.kernel)?.unpacked()?;
     let tier = GuestTier {
+        runner: build::E2E_TESTS,
         debian: Some(debian::image()?),
         files: options.programs.as_deref().map(cmd_test::programs).transpose()?.unwrap_or_default(),
         disks: vec![disk],

@@ -34,7 +34,7 @@ pub(crate) struct Options {
 }
 
 /// What the VM tier runs; the benchmarks have a short form among the tests.
-pub(crate) const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::VM_TESTS, build::BENCH];
+const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::VM_TESTS, build::BENCH];
 
 /// The tier of what needs systemd or a container runtime: in a guest of its own, which runs nothing else.
 const DEBIAN: &str = "debian";
@@ -161,6 +161,7 @@ fn host(filter: Option<&str>) -> Result<Counts> {
 fn cargo_test() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(build::root()).args(["test", "--workspace", "--exclude", build::VM_TESTS]);
+    cargo.args(["--exclude", build::E2E_TESTS]);
     cargo
 }
 
@@ -170,6 +171,8 @@ pub(crate) struct GuestTier {
     pub(crate) name: &'static str,
     /// Which share of the tier's tests, of how many; from 1.
     pub(crate) share: (usize, usize),
+    /// The program, of [`build::PROGRAMS`], that runs the tests.
+    pub(crate) runner: &'static str,
     pub(crate) debian: Option<PathBuf>,
     pub(crate) files: Vec<(PathBuf, String)>,
     /// Disks after that of the Debian, which are not written to.
@@ -181,8 +184,16 @@ pub(crate) struct GuestTier {
 impl GuestTier {
     /// With nothing but a kernel, and all tests of the tier.
     pub(crate) fn bare(kernel: Unpacked, name: &'static str) -> Self {
-        let (files, disks) = (Vec::new(), Vec::new());
-        Self { kernel, name, share: (1, 1), debian: None, files, disks, memory_mib: None }
+        Self {
+            kernel,
+            name,
+            share: (1, 1),
+            runner: build::VM_TESTS,
+            debian: None,
+            files: Vec::new(),
+            disks: Vec::new(),
+            memory_mib: None,
+        }
     }
 
     pub(crate) fn title(&self) -> String {
@@ -259,7 +270,7 @@ fn runner(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> R
     let mut boot = Boot::new(&["/bin/busybox", "env"]);
     boot.job.push(format!("ENFORCER_TIER={}", tier.name));
     boot.job.push(format!("ENFORCER_SHARE={}/{}", tier.share.0, tier.share.1));
-    boot.job.push(format!("/bin/{}", build::VM_TESTS));
+    boot.job.push(format!("/bin/{}", tier.runner));
     boot.job.push("--color=never".into());
     boot.job.extend(filter.map(str::to_owned));
     boot.time_out = Duration::from_hours(1);

@@ -34,7 +34,7 @@ const IN_GUEST: [&str; 4] = ["kubelet", "kube-apiserver", "kubectl", "etcd"];
 /// The guest's release, whose etcd it can run.
 const ETCD: &str = "etcd-server/trixie";
 
-/// The node's name and address there (tests/vm/src/kube/cluster.rs has both as well).
+/// The node's name and address there (tests/e2e/src/cluster.rs has both as well).
 const NODE: &str = "guest";
 const ADDRESS: &str = "192.0.2.1";
 
@@ -85,7 +85,7 @@ impl Version {
             fs::copy(programs.join(name), root.join("bin").join(name))?;
         }
         let partial = scratch.path().join("image");
-        fs::File::create(&partial)?.set_len(size(&root)? + SLACK_BYTES)?;
+        fs::File::create(&partial)?.set_len((size(&root)? + SLACK_BYTES).next_multiple_of(1 << 20))?;
         let mut fill = Command::new("/sbin/mke2fs");
         fill.args(["-q", "-t", "ext4", "-F", "-O", "^has_journal", "-m", "0", "-d"]).arg(&root).arg(&partial);
         run::checked(&mut fill).context("fill the disk with Kubernetes")?;
@@ -164,24 +164,19 @@ const IMAGE: &str = "disk-1.ext4";
 /// A module that requires the release, with the staging modules at the same minor and patch: as published, their
 /// place is a folder that the module does not have.
 fn go_mod(published: &str, release: &str) -> Result<String> {
-    let mut text = String::from("module enforcer.invalid/kubernetes\n");
-    for line in
-        published.lines().filter(|line| line.starts_with("go ") || line.starts_with("godebug default"))
-    {
-        text.push_str(&format!("\n{line}\n"));
-    }
-    text.push_str(&format!("\nrequire k8s.io/kubernetes v{release}\n\nreplace (\n"));
-    let staging = published.lines().filter_map(|line| line.split_once(" => ./staging/"));
+    let kept = |line: &&str| line.starts_with("go ") || line.starts_with("godebug default");
+    let settings: String = published.lines().filter(kept).map(|line| [line, "\n\n"].concat()).collect();
     let (_, patch) = release.split_once('.').with_context(|| format!("{release} is no release"))?;
-    let mut count = 0;
-    for (module, _) in staging {
-        let module = module.trim().trim_start_matches("replace ");
-        text.push_str(&format!("\t{module} => {module} v0.{patch}\n"));
-        count += 1;
-    }
-    ensure!(count > 0, "the published go.mod of {release} names no staging modules");
-    text.push_str(")\n");
-    Ok(text)
+    let staging = published.lines().filter_map(|line| line.split_once(" => ./staging/"));
+    let replaced: Vec<_> = staging
+        .map(|(module, _)| module.trim().trim_start_matches("replace "))
+        .map(|module| format!("\t{module} => {module} v0.{patch}\n"))
+        .collect();
+    ensure!(!replaced.is_empty(), "the published go.mod of {release} names no staging modules");
+    Ok(format!(
+        "module enforcer.invalid/kubernetes\n\n{settings}require k8s.io/kubernetes v{release}\n\nreplace (\n{})\n",
+        replaced.concat()
+    ))
 }
 
 fn kubeadm_config(release: &str, pki: &Path) -> String {

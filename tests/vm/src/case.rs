@@ -54,11 +54,6 @@ impl Selection {
         }
     }
 
-    /// Whether the guest is to be a Kubernetes cluster.
-    pub fn is_kubernetes(self) -> bool {
-        matches!(self, Self::Kubernetes | Self::KubernetesFull)
-    }
-
     fn takes(self, tier: Tier) -> bool {
         match self {
             Self::Smoke => tier == Tier::Smoke,
@@ -149,7 +144,7 @@ static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
 ///
 /// A case fails as well where it leaves something behind, and the whole run ends where one does not end.
 pub fn run(cases: Vec<Case>, selection: Selection, share: Share) -> ! {
-    if selection == Selection::Debian {
+    if !matches!(selection, Selection::Smoke | Selection::Full) {
         // What systemd starts at boot would look as if a test had left it behind. How well it came up says nothing here.
         drop(std::process::Command::new("systemctl").args(["is-system-running", "--wait"]).output());
     }

@@ -1,8 +1,7 @@
 //! Tests that need a real kernel; run inside the VM.
 //!
-//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only; `debian` runs only what needs a Debian,
-//! `kubernetes` and `kubernetes-full` only what needs a cluster, which is started first. `ENFORCER_SHARE=1/2` runs the first
-//! of two shares. The one argument `verifier` prints
+//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only; `debian` runs only what needs a Debian.
+//! `ENFORCER_SHARE=1/2` runs the first of two shares. The one argument `verifier` prints
 //! what the kernel's verifier counts in each program instead.
 
 mod actuate;
@@ -16,7 +15,6 @@ mod disk;
 mod drift;
 mod guard;
 mod guest;
-mod kube;
 mod oom;
 mod overhead;
 mod probe;
@@ -49,10 +47,5 @@ fn main() {
     cases.extend(overhead::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());
-    cases.extend(kube::cases());
-    let selection = case::Selection::asked();
-    if selection.is_kubernetes() {
-        kube::cluster::start();
-    }
-    case::run(cases, selection, case::Share::asked());
+    case::run(cases, case::Selection::asked(), case::Share::asked());
 }

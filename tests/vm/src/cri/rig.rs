@@ -32,7 +32,7 @@ const UPDATES_GO_ON: &str = "/run/enforcer-updates-go-on";
 pub(crate) const ODD: &str = "odd";
 const ODD_PROGRAM: &str = "/run/enforcer-odd-helper";
 const SHIM: &str = "/usr/bin/containerd-shim-runc-v2";
-pub(crate) const IMAGE: &str = "docker.io/local/busybox:1";
+const IMAGE: &str = "docker.io/local/busybox:1";
 /// The root of a containerd that has the image and nothing else.
 const SEED: &str = "/var/lib/enforcer-containerd-seed";
 /// Namespace of all pods.

@@ -74,10 +74,6 @@ pub(crate) async fn try_patch(path: &str, patch: &Value) -> Answer {
     call("PATCH", path, kind, patch.to_string()).await.expect("an answer")
 }
 
-pub(crate) async fn patch(path: &str, patch: &Value) -> Value {
-    done(path, Ok(try_patch(path, patch).await))
-}
-
 /// What is told of objects, one after another.
 pub(crate) struct Watch {
     body: Incoming,

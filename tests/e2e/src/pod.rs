@@ -2,8 +2,8 @@
 
 use super::api::{self, Answer};
 use super::cluster::NODE;
-use crate::cri::rig::IMAGE;
-use crate::debian::read;
+use super::containerd::IMAGE;
+use super::guest::read;
 use enforcer_vm_tests::scratch::MOUNT;
 use enforcer_vm_tests::workload::PROGRAM;
 use serde_json::{Value, json};
@@ -52,12 +52,9 @@ impl Pod {
 
     /// The same with more in its metadata and in its specification.
     pub(crate) async fn run_with(name: &str, containers: Vec<Value>, metadata: Value, spec: Value) -> Self {
-        let mut object = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": metadata,
-            "spec": spec,
-        });
+        let mut object = json!({"apiVersion": "v1", "kind": "Pod"});
+        object["metadata"] = metadata;
+        object["spec"] = spec;
         object["metadata"]["name"] = name.into();
         for (key, value) in [
             ("nodeName", NODE.into()),

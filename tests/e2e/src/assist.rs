@@ -2,11 +2,8 @@
 //! in the kernel and in the API.
 
 use super::cluster::{LogsOnFailure, NODE, version};
-use super::kubelet::bytes;
+use super::guest::{MIB, block_on, bytes, kills, read};
 use super::pod::{LONG, Pod, actual_memory, container, is_settled, limits, restarts};
-use crate::cri::block_on;
-use crate::cri::rig::MIB;
-use crate::debian::kills;
 use enforcer_vm_tests::agent_rig::{Agent, says, text};
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -54,7 +51,7 @@ async fn events_of(pod: &Pod, reason: &str) -> Vec<String> {
 }
 
 /// What the kubelet alone refuses for ever for the sake of clean cache.
-pub(super) fn page_cache() {
+pub(crate) fn page_cache() {
     block_on(async {
         let _logs = LogsOnFailure;
         let agent = agent();
@@ -72,7 +69,7 @@ pub(super) fn page_cache() {
         told("page cache", &events_of(&pod, "ShrinkSafe").await.join("; "));
         let limits = (bytes(&scope, "memory.max"), bytes(&pod.slice(), "memory.max"));
         assert_eq!(limits, (100 * MIB, 100 * MIB));
-        assert_eq!(crate::debian::read(&scope, "memory.high"), "max", "the brake is off");
+        assert_eq!(read(&scope, "memory.high"), "max", "the brake is off");
         assert_eq!((kills(&pod.slice()).as_str(), restarts(&pod.now().await, "app")), ("0", 0));
         let drift = agent.said_so_far().iter().filter(|said| said["kind"] == "drift").count();
         assert_eq!(drift, 0);
@@ -82,7 +79,7 @@ pub(super) fn page_cache() {
 }
 
 /// Its need rises right after the kubelet has lowered the limit.
-pub(super) fn take_back() {
+pub(crate) fn take_back() {
     block_on(async {
         let _logs = LogsOnFailure;
         let agent = agent();
@@ -116,7 +113,7 @@ pub(super) fn take_back() {
 }
 
 /// What is needed can't be taken: refused, with the safe minimum on the pod, and nobody dies.
-pub(super) fn refused() {
+pub(crate) fn refused() {
     block_on(async {
         let _logs = LogsOnFailure;
         let agent = agent();

@@ -2,11 +2,9 @@
 //! kubelet does by rights looks like drift to it.
 
 use super::cluster::{LogsOnFailure, version};
-use super::kubelet::{bytes, grown, restarted, two_in_400};
+use super::guest::{MIB, block_on, bytes, kills, output, read};
+use super::kubelet::{grown, restarted, two_in_400};
 use super::pod::{LONG, Pod, actual_memory, condition, container, is_settled, limits, restarts};
-use crate::cri::block_on;
-use crate::cri::rig::MIB;
-use crate::debian::{kills, output, read};
 use enforcer_vm_tests::agent_rig::{Agent, says, text};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -39,7 +37,7 @@ fn tell_all(agent: &Agent, what: &str) {
 
 /// It knows the kubelet's pods by the names that the API has; what a kubelet writes, up and down, of memory and CPU,
 /// is neither refused nor drift.
-pub(super) fn resizes() {
+pub(crate) fn resizes() {
     block_on(async {
         let _logs = LogsOnFailure;
         let agent = Agent::ready(&GUARDS);
@@ -83,7 +81,7 @@ pub(super) fn resizes() {
 }
 
 /// 400 -> 210 MiB with 240 in use: refused to the kubelet, which says so, and nobody dies.
-pub(super) fn pod_level() {
+pub(crate) fn pod_level() {
     block_on(async {
         let _logs = LogsOnFailure;
         let agent = Agent::ready(&GUARDS);
@@ -108,7 +106,7 @@ pub(super) fn pod_level() {
             told("pod level", &event);
         }
         tell_all(&agent, "pod level");
-        assert_eq!((bytes(&slice, "memory.max"), kills(&slice).as_str()), (400 * MIB, "0"));
+        assert_eq!((bytes(&slice, "memory.max"), kills(&slice)), (400 * MIB, 0));
         let object = pod.now().await;
         assert_eq!(restarts(&object, "one") + restarts(&object, "two"), 0);
         pod.end().await;
@@ -117,7 +115,7 @@ pub(super) fn pod_level() {
 }
 
 /// What grew after the kubelet looked keeps its limit.
-pub(super) fn growth() {
+pub(crate) fn growth() {
     block_on(async {
         let _logs = LogsOnFailure;
         let agent = Agent::ready(&GUARDS);
@@ -140,7 +138,7 @@ pub(super) fn growth() {
 }
 
 /// What it sees of a pod's limit that its kubelet left as it was.
-pub(super) fn restart() {
+pub(crate) fn restart() {
     block_on(async {
         let _logs = LogsOnFailure;
         let agent = Agent::ready(&GUARDS);
