@@ -70,7 +70,7 @@ pub(crate) fn page_cache() {
         let limits = (bytes(&scope, "memory.max"), bytes(&pod.slice(), "memory.max"));
         assert_eq!(limits, (100 * MIB, 100 * MIB));
         assert_eq!(read(&scope, "memory.high"), "max", "the brake is off");
-        assert_eq!((kills(&pod.slice()).as_str(), restarts(&pod.now().await, "app")), ("0", 0));
+        assert_eq!((kills(&pod.slice()), restarts(&pod.now().await, "app")), (0, 0));
         let drift = agent.said_so_far().iter().filter(|said| said["kind"] == "drift").count();
         assert_eq!(drift, 0);
         pod.end().await;
@@ -101,7 +101,7 @@ pub(crate) fn take_back() {
         );
         let limits = (bytes(&scope, "memory.max"), bytes(&pod.slice(), "memory.max"));
         assert_eq!(limits, (160 * MIB, 160 * MIB));
-        assert_eq!((kills(&pod.slice()).as_str(), restarts(&pod.now().await, "app")), ("0", 0));
+        assert_eq!((kills(&pod.slice()), restarts(&pod.now().await, "app")), (0, 0));
         let said = agent.heard("the end of it", |said| says(said, "verdict", "restored"));
         told("take-back", text(&said));
         let events = events_of(&pod, "ShrinkTakenBack").await;
@@ -126,7 +126,7 @@ pub(crate) fn refused() {
         assert!(event.contains("safe minimum"), "{event}");
         told("refused", &event);
         assert_eq!(bytes(&scope, "memory.max"), 160 * MIB);
-        assert_eq!((kills(&pod.slice()).as_str(), restarts(&pod.now().await, "app")), ("0", 0));
+        assert_eq!((kills(&pod.slice()), restarts(&pod.now().await, "app")), (0, 0));
         pod.end().await;
         agent.end();
     });
