@@ -11,7 +11,7 @@ pub const MOUNT: &str = "/sys/fs/cgroup";
 /// Names of all scratch cgroups begin so; what is left of it after a run is a leak.
 pub const PREFIX: &str = "enforcer-scratch";
 /// Killing what is in a cgroup may take so long under emulation.
-const EMPTY: Duration = Duration::from_secs(120);
+const EMPTY: Duration = Duration::from_mins(2);
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 

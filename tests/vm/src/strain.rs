@@ -17,7 +17,7 @@ use std::{
 const VICTIM: i32 = -900;
 const SPARED: i32 = -1000;
 /// Cgroups whose programs are on a disk: without this the kernel takes their pages away and reads them back for minutes, before it
-/// finds that nothing is left and kills (`should_reclaim_retry` in mm/page_alloc.c). Reclaim within a cgroup is as ever.
+/// finds that nothing is left and kills (`should_reclaim_retry` in `mm/page_alloc.c`). Reclaim within a cgroup is as ever.
 const NODES_OWN: [&str; 2] = ["init.scope", "system.slice"];
 /// Memory of one that eats it.
 const BITE: &str = "anon --size 64Mi";

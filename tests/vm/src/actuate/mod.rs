@@ -117,7 +117,7 @@ impl Rig {
     fn becomes_as_found(&self) {
         let began = std::time::Instant::now();
         while self.limits() != (200 * MIB, 256 * MIB) {
-            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", self.limits());
+            assert!(began.elapsed() < Duration::from_mins(1), "{:?}", self.limits());
             std::thread::sleep(Duration::from_millis(10));
         }
     }

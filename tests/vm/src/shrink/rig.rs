@@ -121,7 +121,7 @@ impl Rig {
     pub(super) fn becomes_as_found(&self) {
         let began = std::time::Instant::now();
         while self.limits() != (MAX.to_string(), HIGH.to_string()) {
-            assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", self.limits());
+            assert!(began.elapsed() < std::time::Duration::from_mins(1), "{:?}", self.limits());
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         self.assert_as_found();
