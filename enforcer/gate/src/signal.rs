@@ -84,7 +84,7 @@ pub struct Request {
     /// Somebody else, a kubelet say, was told of the same target and writes it too, whenever it gets to it: that write is no
     /// disturbance. Where it comes before the gate's own, the brake goes on at once and the watch begins; what has to be
     /// taken back then is put back as if the gate had lowered it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub by_other: bool,
 }
 

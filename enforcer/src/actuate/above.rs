@@ -75,14 +75,14 @@ mod tests {
         let tree = Fixture::new();
         tree.cgroup("pod");
         tree.cgroup("pod/app");
-        tree.write("pod/memory.max", pod_found);
-        tree.write("pod/app/memory.max", now);
+        let line = |text: &str| format!("{text}\n");
+        tree.write("pod/memory.max", &line(pod_found));
+        tree.write("pod/app/memory.max", &line(now));
         let above = Above::open(&tree.open("pod").unwrap()).unwrap();
-        tree.write("pod/memory.max", pod);
+        tree.write("pod/memory.max", &line(pod));
         let max = LimitFd::open(&tree.open("pod/app").unwrap(), LimitFile::Max).unwrap();
         let ours = Ours { written: Some(bytes(ours)), pending: None };
         settle_below(Some(&above), &max, ours, bytes(819_200));
-        // A real file of the kernel's has one line; here what was longer shows behind what was written.
         let first = |file| tree.read(file).trim_end().to_owned();
         (first("pod/memory.max"), first("pod/app/memory.max"))
     }
