@@ -25,7 +25,7 @@ pub const AT_ONCE: [&str; 14] = [
     "policy.interval=1s",
     "policy.interval_max=2s",
     // A program must have begun by then, also on a slow machine.
-    "policy.window=6s",
+    "policy.window=15s",
     "policy.gain_min=1Mi",
     "policy.floor=1Mi",
     "policy.margin_percent=0",
