@@ -209,21 +209,17 @@ impl Gate {
             // Nothing of ours is in force yet, or no longer.
             Stage::Observing | Stage::Reclaiming(_) | Stage::Restoring(_) => return,
         }
-        if self.flight.is_busy(run.number) {
-            run.nudged = true;
-            return;
-        }
         let at = run.nudged_at(&self.policy, now);
-        self.apply(Step::Observe(at), now);
+        self.read_at(at, now);
     }
 
-    /// A reading, as soon as what is in flight has landed.
-    fn read_now(&mut self, now: Instant) {
+    /// A reading at that time, or soon after what is in flight has landed.
+    fn read_at(&mut self, at: Instant, now: Instant) {
         let Some(run) = &mut self.run else { return };
         if self.flight.is_busy(run.number) {
             run.nudged = true;
         } else {
-            self.apply(Step::Observe(now), now);
+            self.apply(Step::Observe(at), now);
         }
     }
 
@@ -242,7 +238,7 @@ impl Gate {
             return;
         }
         if file == LimitFile::Max && run.awaits(new) {
-            self.read_now(now);
+            self.read_at(now, now);
             return;
         }
         self.stop(Reason::LimitWritten { file, found: new }, now);
