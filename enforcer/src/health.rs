@@ -53,6 +53,8 @@ parts! {
     Gate = "gate",
     /// What decides on shrinks.
     Policy = "policy",
+    /// The Kubernetes API.
+    Kubernetes = "kubernetes",
     /// The pages for Prometheus and for probes.
     Metrics = "metrics",
 }

@@ -93,6 +93,16 @@ fn meant(suffix: &str) -> String {
 
 /// An amount of memory: zero or more, up to `u64::MAX` bytes.
 pub fn parse_bytes(text: &str) -> Result<Bytes, QuantityError> {
+    amount(text, 0).map(Bytes::new)
+}
+
+/// An amount of CPU in thousandths, zero or more; part of one counts as a whole one (`Quantity.MilliValue`).
+pub fn parse_millicores(text: &str) -> Result<u64, QuantityError> {
+    amount(text, 3)
+}
+
+/// Times ten to the power of `more`, rounded up.
+fn amount(text: &str, more: i32) -> Result<u64, QuantityError> {
     if text.is_empty() {
         return Err(QuantityError::Empty);
     }
@@ -106,11 +116,12 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, QuantityError> {
     };
     let number = Number::parse(rest).ok_or_else(|| QuantityError::NoNumber(text.into()))?;
     let scale = Scale::parse(number.rest).ok_or_else(|| QuantityError::Suffix(number.rest.into()))?;
-    let bytes = number.ceil_at(scale).ok_or(QuantityError::Overflow)?;
-    if negative && bytes != 0 {
+    let scale = Scale { power: scale.power.saturating_add(more), ..scale };
+    let whole = number.ceil_at(scale).ok_or(QuantityError::Overflow)?;
+    if negative && whole != 0 {
         return Err(QuantityError::Negative);
     }
-    u64::try_from(bytes).map(Bytes::new).map_err(|_| QuantityError::Overflow)
+    u64::try_from(whole).map_err(|_| QuantityError::Overflow)
 }
 
 /// A value for `memory.max`: at least a page and at most [`TARGET_BYTES_MAX`]. It is not rounded here.
@@ -146,6 +157,20 @@ pub fn parse_cpu(text: &str) -> Result<u64, QuantityError> {
     }
     let scale = Scale { power: scale.power.saturating_add(3), ..scale };
     let milli = number.ceil_at(scale).filter(|milli| (1..=MILLI_CPUS_MAX).contains(milli)).ok_or_else(bad)?;
+    u64::try_from(milli).map_err(|_| bad())
+}
+
+/// An amount of CPU in thousandths as an object of the API has it: zero or more; part of one counts as a whole one
+/// (`Quantity.MilliValue`).
+pub fn parse_milli_cpu(text: &str) -> Result<u64, QuantityError> {
+    let bad = || QuantityError::Cpu(text.into());
+    if text.len() > QUANTITY_BYTES_MAX {
+        return Err(bad());
+    }
+    let number = Number::parse(text.strip_prefix('+').unwrap_or(text)).ok_or_else(bad)?;
+    let scale = Scale::parse(number.rest).ok_or_else(bad)?;
+    let scale = Scale { power: scale.power.saturating_add(3), ..scale };
+    let milli = number.ceil_at(scale).filter(|milli| *milli <= MILLI_CPUS_MAX).ok_or_else(bad)?;
     u64::try_from(milli).map_err(|_| bad())
 }
 
@@ -301,6 +326,24 @@ mod tests {
     }
 
     #[test]
+    fn cpus_in_thousandths() {
+        for (text, milli) in [
+            ("0", 0),
+            ("250m", 250),
+            ("0.25", 250),
+            ("1", 1000),
+            ("1.0001", 1001),
+            ("1u", 1),
+            ("1Ki", 1_024_000),
+            ("1e3", 1_000_000),
+        ] {
+            assert_eq!(parse_millicores(text), Ok(milli), "{text}");
+        }
+        assert_eq!(parse_millicores("18446744073709551615"), Err(QuantityError::Overflow));
+        assert_eq!(parse_millicores("-1m"), Err(QuantityError::Negative));
+    }
+
+    #[test]
     fn what_is_no_quantity() {
         use QuantityError::{Empty, Negative, NoNumber, Overflow, Suffix, TooLong};
         for (text, error) in [
@@ -358,6 +401,18 @@ mod tests {
             let error = parse_target(text).expect_err(text).to_string();
             assert!(error.contains(says), "{text}: {error}");
             assert!(!error.contains(char::is_control), "{text}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn cpu_of_the_api() {
+        for (text, milli) in
+            [("0", 0), ("100m", 100), ("1.5", 1500), ("1500000u", 1500), ("0.0001", 1), ("2", 2000)]
+        {
+            assert_eq!(parse_milli_cpu(text), Ok(milli), "{text}");
+        }
+        for text in ["", "-1", "1x", "9e30", &"1".repeat(65)] {
+            assert_eq!(parse_milli_cpu(text), Err(QuantityError::Cpu(text.into())), "{text}");
         }
     }
 

@@ -239,7 +239,8 @@ fn what_is_to_be_resized_and_how_is_read_before_anything_is_asked() {
         wrong(&["resize", "a", option, value], says);
     }
     wrong(&["resize", "a", "--cpu-weight", "5", "--cpu-shares", "5"], "cannot be used with");
-    wrong(&["resize", "a", "--cpu", "1", "--via", "kube"], "possible values: cri, cgroup");
+    wrong(&["resize", "a", "--cpu", "1", "--via", "docker"], "possible values: cri, cgroup, kube");
+    wrong(&["resize", "a", "--cpu", "1", "--via", "kube"], "with --via kube a target is pod/NAMESPACE/NAME");
     for words in [&["shrink", "--to=1Mi"][..], &["resize", "--cpu=1"], &["floor"]] {
         wrong(&[words, &["pod/a/B"]].concat(), "a pod's name is made of a-z");
         wrong(&[words, &["pod/a/b", "--cri=x"]].concat(), "neither unix:///path nor an absolute path");

@@ -15,10 +15,12 @@ pub(crate) const WORKLOAD: &str = "enforcer-workload";
 pub(crate) const DEMO: &str = "enforcer-demo";
 /// The VM tier's runner.
 pub(crate) const VM_TESTS: &str = "enforcer-vm-tests";
+/// What needs a real Kubernetes.
+pub(crate) const E2E_TESTS: &str = "enforcer-e2e-tests";
 /// The benchmarks.
 pub(crate) const BENCH: &str = "enforcer-bench";
 /// Programs that can go into a guest's `/bin`; each is a package of that name.
-pub(crate) const PROGRAMS: [&str; 5] = [ENFORCER, BENCH, DEMO, VM_TESTS, WORKLOAD];
+pub(crate) const PROGRAMS: [&str; 6] = [ENFORCER, BENCH, DEMO, E2E_TESTS, VM_TESTS, WORKLOAD];
 /// What the demo shows.
 pub(crate) const DEMO_PROGRAMS: [&str; 3] = [ENFORCER, WORKLOAD, DEMO];
 /// The guest's process 1.

@@ -39,9 +39,6 @@ const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::VM_TESTS, 
 /// The tier of what needs systemd or a container runtime: in a guest of its own, which runs nothing else.
 const DEBIAN: &str = "debian";
 
-/// The share of a tier's tests that one guest runs by itself.
-const ALL: (usize, usize) = (1, 1);
-
 /// Where a guest has the programs of `--programs`, and looks first.
 const FIRST: &str = "/usr/local/bin";
 
@@ -50,10 +47,10 @@ const LANES_MIB: u64 = 6 << 10;
 
 /// What test runners counted.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Counts {
-    passed: usize,
-    failed: usize,
-    skipped: usize,
+pub(crate) struct Counts {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) skipped: usize,
 }
 
 impl Counts {
@@ -164,21 +161,42 @@ fn host(filter: Option<&str>) -> Result<Counts> {
 fn cargo_test() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(build::root()).args(["test", "--workspace", "--exclude", build::VM_TESTS]);
+    cargo.args(["--exclude", build::E2E_TESTS]);
     cargo
 }
 
 /// One boot's worth of tests.
-struct GuestTier {
-    kernel: Unpacked,
-    name: &'static str,
+pub(crate) struct GuestTier {
+    pub(crate) kernel: Unpacked,
+    pub(crate) name: &'static str,
     /// Which share of the tier's tests, of how many; from 1.
-    share: (usize, usize),
-    debian: Option<PathBuf>,
-    files: Vec<(PathBuf, String)>,
+    pub(crate) share: (usize, usize),
+    /// The program, of [`build::PROGRAMS`], that runs the tests.
+    pub(crate) runner: &'static str,
+    pub(crate) debian: Option<PathBuf>,
+    pub(crate) files: Vec<(PathBuf, String)>,
+    /// Disks after that of the Debian, which are not written to.
+    pub(crate) disks: Vec<PathBuf>,
+    /// None: as much as usual.
+    pub(crate) memory_mib: Option<u32>,
 }
 
 impl GuestTier {
-    fn title(&self) -> String {
+    /// With nothing but a kernel, and all tests of the tier.
+    pub(crate) fn bare(kernel: Unpacked, name: &'static str) -> Self {
+        Self {
+            kernel,
+            name,
+            share: (1, 1),
+            runner: build::VM_TESTS,
+            debian: None,
+            files: Vec::new(),
+            disks: Vec::new(),
+            memory_mib: None,
+        }
+    }
+
+    pub(crate) fn title(&self) -> String {
         let share = match self.share {
             (_, 1) => String::new(),
             (number, of) => format!(" {number}/{of}"),
@@ -191,28 +209,26 @@ impl GuestTier {
 fn tiers(options: &Options) -> Result<Vec<GuestTier>> {
     let mut tiers = Vec::new();
     if let Some(folder) = &options.programs {
-        let (kernel, debian) = (kernels::find(kernels::DEFAULT)?.unpacked()?, Some(debian::image()?));
-        tiers.push(GuestTier { kernel, name: DEBIAN, share: ALL, debian, files: programs(folder)? });
+        let bare = GuestTier::bare(kernels::find(kernels::DEFAULT)?.unpacked()?, DEBIAN);
+        tiers.push(GuestTier { debian: Some(debian::image()?), files: programs(folder)?, ..bare });
         return Ok(tiers);
     }
     for kernel in chosen(options.kernel.as_deref())? {
         let full = kernel.tier == Tier::Full || options.kernel.is_some();
         let name = if full { "full" } else { "smoke" };
-        let files = Vec::new();
-        tiers.push(GuestTier { kernel: kernel.unpacked()?, name, share: ALL, debian: None, files });
+        tiers.push(GuestTier::bare(kernel.unpacked()?, name));
         // The longest by far: in two guests, so that neither lane is left with it alone.
         let shares = if options.filter.is_none() { 2 } else { 1 };
         for share in (1..=shares).filter(|_| kernel.name == kernels::DEFAULT) {
-            let (debian, files) = (Some(debian::image()?), Vec::new());
-            let (kernel, share) = (kernel.unpacked()?, (share, shares));
-            tiers.push(GuestTier { kernel, name: DEBIAN, share, debian, files });
+            let bare = GuestTier::bare(kernel.unpacked()?, DEBIAN);
+            tiers.push(GuestTier { share: (share, shares), debian: Some(debian::image()?), ..bare });
         }
     }
     Ok(tiers)
 }
 
 /// The files of a folder, where the guest looks first.
-fn programs(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
+pub(crate) fn programs(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
         let path = entry?.path();
@@ -236,7 +252,7 @@ fn lanes() -> usize {
 }
 
 /// One tier on one kernel. Where the emulator dies on the way the tier is run once more.
-fn guest(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Counts {
+pub(crate) fn guest(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Counts {
     out.line(&format!("\n== {}", tier.title()));
     let mut counts = runner(kit, tier, filter, out);
     if let Some(died) = counts.as_ref().err().and_then(|error| error.downcast_ref::<EmulatorDied>()) {
@@ -254,12 +270,14 @@ fn runner(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> R
     let mut boot = Boot::new(&["/bin/busybox", "env"]);
     boot.job.push(format!("ENFORCER_TIER={}", tier.name));
     boot.job.push(format!("ENFORCER_SHARE={}/{}", tier.share.0, tier.share.1));
-    boot.job.push(format!("/bin/{}", build::VM_TESTS));
+    boot.job.push(format!("/bin/{}", tier.runner));
     boot.job.push("--color=never".into());
     boot.job.extend(filter.map(str::to_owned));
     boot.time_out = Duration::from_hours(1);
     boot.debian.clone_from(&tier.debian);
     boot.files.extend(tier.files.iter().cloned());
+    boot.disks.clone_from(&tier.disks);
+    boot.memory_mib = tier.memory_mib.unwrap_or(boot.memory_mib);
     let mut counts = None;
     let ended = kit.boot(&tier.kernel, boot, |line| {
         out.line(line);

@@ -25,6 +25,8 @@ pub(crate) struct Boot {
     pub(crate) time_out: Duration,
     pub(crate) icount: bool,
     pub(crate) debian: Option<PathBuf>,
+    /// Further disks, which are not written to.
+    pub(crate) disks: Vec<PathBuf>,
 }
 
 impl Boot {
@@ -37,6 +39,7 @@ impl Boot {
             time_out: Duration::from_mins(20),
             icount: false,
             debian: None,
+            disks: Vec::new(),
         }
     }
 }
@@ -95,6 +98,7 @@ impl Kit {
             time_out: boot.time_out,
             icount: boot.icount,
             debian: boot.debian,
+            disks: boot.disks,
         }
     }
 }

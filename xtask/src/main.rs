@@ -6,6 +6,7 @@ mod cache;
 mod cmd_bench;
 mod cmd_ci;
 mod cmd_demo;
+mod cmd_e2e;
 mod cmd_ebpf;
 mod cmd_test;
 mod cmd_vm;
@@ -14,6 +15,7 @@ mod debian;
 mod guest;
 mod kernels;
 mod kmod;
+mod kubernetes;
 mod lanes;
 mod lines;
 mod long;
@@ -33,6 +35,8 @@ enum Task {
     Demo(cmd_demo::Options),
     /// Run every test that this machine can run.
     Test(cmd_test::Options),
+    /// Run the tests that need a real Kubernetes: API server, kubelet and containerd in a VM.
+    E2e(cmd_e2e::Options),
     /// Run a command, or a shell script, in a VM with its own kernel.
     Vm(cmd_vm::Options),
     /// Build the kernel programs, and say with which toolchain.
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
     let result = match Task::parse() {
         Task::Demo(options) => cmd_demo::run(&options),
         Task::Test(options) => cmd_test::run(&options),
+        Task::E2e(options) => cmd_e2e::run(&options),
         Task::Vm(options) => cmd_vm::run(options),
         Task::BuildEbpf(options) => cmd_ebpf::build(&options),
         Task::Verifier(options) => cmd_ebpf::verifier(&options),

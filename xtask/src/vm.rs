@@ -52,6 +52,8 @@ pub(crate) struct Guest<'a> {
     pub(crate) time_out: Duration,
     /// The root file system of a guest with systemd; without it our init is all there is.
     pub(crate) debian: Option<PathBuf>,
+    /// Further disks, after that one; what is written to them is gone after the boot.
+    pub(crate) disks: Vec<PathBuf>,
     /// Count instructions instead of time: the guest's clock then runs one nanosecond an instruction.
     pub(crate) icount: bool,
 }
@@ -177,8 +179,8 @@ impl Guest<'_> {
         // A swap area is made here: the guest has no tools for it.
         run::output(Command::new("/sbin/mkswap").arg(&swap))?;
         let own = [&disk, &swap].map(|image| Disk { image, snapshot: false });
-        let debian = self.debian.iter().map(|image| Disk { image, snapshot: true });
-        let disks: Vec<_> = own.into_iter().chain(debian).collect();
+        let others = self.debian.iter().chain(&self.disks).map(|image| Disk { image, snapshot: true });
+        let disks: Vec<_> = own.into_iter().chain(others).collect();
         let machine = Machine {
             kernel: self.kernel,
             initramfs: &initramfs,

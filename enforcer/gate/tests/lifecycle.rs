@@ -682,6 +682,43 @@ fn a_write_that_was_foretold_is_taken_back_when_more_is_needed() {
     }
 }
 
+/// runc's update goes through systemd, which writes `memory.high` of the unit as well (seen with a kubelet of 1.35.8).
+#[test]
+fn a_brake_that_the_others_update_took_off_is_set_anew() {
+    for state in [State::Trial, State::Committing, State::Watching] {
+        for told in [true, false] {
+            let mut stepped = Stepped::of_another(state);
+            while stepped.sim.high == stepped.found.0 {
+                stepped.step();
+            }
+            written_by_another(&mut stepped, 100 * MIB);
+            stepped.sim.high = stepped.found.0;
+            if told {
+                let new = stepped.sim.high;
+                stepped.signal(&Signal::LimitWritten { file: LimitFile::High, new, writer_pid: 1 });
+            }
+            let before = stepped.actions.len();
+            let (verdict, stepped) = stepped.into_end();
+            assert_eq!(verdict, Verdict::Committed, "in {state}, told: {told}");
+            let again = stepped.actions[before..].iter();
+            let again = again.filter(|action| matches!(action, Action::SetBrake { .. })).count();
+            assert_eq!(again, 1, "in {state}, told: {told}");
+            assert_eq!(
+                (stepped.sim.high, stepped.sim.max),
+                (Limit::Max, Limit::Bytes(Bytes::new(100 * MIB)))
+            );
+        }
+        // Another value is somebody's who wants it.
+        let mut stepped = Stepped::of_another(state);
+        let theirs = Limit::Bytes(Bytes::from_mib(150));
+        stepped.sim.high = theirs;
+        stepped.signal(&Signal::LimitWritten { file: LimitFile::High, new: theirs, writer_pid: 1 });
+        let (verdict, _) = stepped.into_end();
+        let reason = Reason::LimitWritten { file: LimitFile::High, found: theirs };
+        assert_eq!(verdict, Verdict::RolledBack(reason), "in {state}");
+    }
+}
+
 #[test]
 fn only_the_very_value_and_only_where_it_was_foretold() {
     for state in STATES.into_iter().filter(|state| *state != State::Watching) {

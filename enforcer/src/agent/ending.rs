@@ -35,6 +35,7 @@ impl Agent {
                     | Event::Read(_)
                     | Event::Guard(_)
                     | Event::Mended(_)
+                    | Event::Kubernetes(_)
                     | Event::Due
                     | Event::Reload
                     | Event::Stop => {}

@@ -3,6 +3,7 @@
 use super::{
     Agent,
     guards::{Guards, Told},
+    kubelet,
     reader::Read,
     recorder::{self, Recorder},
     runtime::News,
@@ -49,6 +50,8 @@ pub(super) enum Event {
     Question(Question),
     /// Somebody scrapes.
     Scrape(oneshot::Sender<()>),
+    /// The API server has something to say.
+    Kubernetes(kubelet::Told),
     /// A deadline of the sentinel's.
     Due,
     /// A second has passed.
@@ -74,6 +77,7 @@ impl Agent {
             guards,
             sentinel,
             shrinks,
+            kubelet: kubernetes,
             state,
             questions,
             scrapes,
@@ -98,6 +102,7 @@ impl Agent {
             Some(mended) = sentinel.mended() => Event::Mended(mended),
             news = runtime.next() => Event::Runtime(news),
             reads = reader.next() => Event::Read(reads),
+            told = kubernetes.next() => Event::Kubernetes(told),
             () = due(due_ns) => Event::Due,
             _ = signals.hangup.recv() => Event::Reload,
         }

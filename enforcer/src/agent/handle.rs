@@ -1,6 +1,6 @@
 //! The loop.
 
-use super::{Agent, End, event::Event, guards::Told, runtime::News, shrinks};
+use super::{Agent, End, event::Event, guards::Told, overheads, runtime::News, shrinks};
 use crate::{
     admin::{
         Question, Refused, Reply, Request,
@@ -54,6 +54,7 @@ impl Agent {
                     // Who scrapes may have gone.
                     let _ = reply.send(());
                 }
+                Event::Kubernetes(told) => self.kubernetes_told(told),
                 Event::Due => self.settle_drift(),
                 Event::Beat => {
                     self.beat();
@@ -176,6 +177,9 @@ impl Agent {
             self.reader.follow(&id, home);
         }
         self.steward.sync(&self.book);
+        if let Some(overheads) = &self.overheads {
+            overheads.follow(overheads::pods(&self.book));
+        }
         self.cover();
     }
 
@@ -275,7 +279,11 @@ impl Agent {
             }
             Err(failed) => failed.why.clone(),
         };
-        self.steward.ended(ended, at);
+        if self.kubelet.has(&ended.id) {
+            self.way_ended(ended)
+        } else {
+            self.steward.ended(ended, at)
+        }
         if let Some(entry) = self.book.get_mut(&ended.id) {
             entry.ended(at, ended.in_force());
             entry.last_verdict = format!("to {}: {said}", ended.to);
@@ -297,6 +305,7 @@ impl Agent {
         self.guard_beat();
         self.begin_again();
         if !self.paused {
+            self.kubelet_turn();
             self.policy_turn();
         }
     }

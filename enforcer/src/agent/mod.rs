@@ -1,7 +1,7 @@
 //! The node agent: one loop that knows every container, listens to the kernel and changes limits through the gate.
 //!
 //! [`Agent::start`] makes what it stands on, [`Agent::run`] is the loop over [`event`]. What may wait for a disk or for
-//! the kernel has a thread of its own: [`reader`], [`recorder`], every change of a limit.
+//! the kernel has a thread of its own: [`reader`], [`overheads`], [`recorder`], every change of a limit.
 
 mod book;
 mod ending;
@@ -10,8 +10,10 @@ mod guarding;
 mod guards;
 mod handle;
 mod kernel;
+mod kubelet;
 mod loading;
 mod memory;
+mod overheads;
 mod parts;
 mod pausing;
 mod peaks;
@@ -32,6 +34,7 @@ mod suspects;
 mod tell;
 mod turns;
 mod view;
+mod wishes;
 
 pub use single::Another;
 pub use start::StartError;
@@ -48,7 +51,9 @@ use crate::{
 use book::Book;
 use enforcer_gate::{Instant, Policy};
 use guards::Guards;
+use kubelet::Kubelet;
 use loading::Loading;
+use overheads::Overheads;
 use pausing::Pausing;
 use reader::Reader;
 use recent::Recent;
@@ -95,11 +100,14 @@ pub struct Agent {
     runtime: Runtime,
     book: Book,
     reader: Reader,
+    /// What pods cost; nothing where that is not to be told.
+    overheads: Option<Overheads>,
     recorder: Option<Recorder>,
     sentinel: Sentinel,
     guards: Option<Guards>,
     shrinks: Shrinks,
     steward: Steward,
+    kubelet: Kubelet,
     questions: mpsc::Receiver<Question>,
     /// Who scrapes waits until the figures are those of now.
     scrapes: mpsc::Receiver<oneshot::Sender<()>>,

@@ -84,7 +84,9 @@ impl Agent {
         self.part(PartName::Recorder, off(self.config.oom.record), LOADING);
         self.part(PartName::Drift, off(self.config.drift.watch), LOADING);
         self.part(PartName::Guard, off(self.config.guard.mode != GuardMode::Off), LOADING);
+        self.part(PartName::Kubernetes, off(self.config.kubernetes.enabled), "the API server is looked for");
         self.begin_kernel();
+        self.begin_kubernetes();
         self.gate_part();
     }
 
@@ -98,6 +100,7 @@ impl Agent {
             self.begin_kernel();
         }
         self.begin_reader();
+        self.begin_overheads();
         self.state.begin();
         if self.recorder.is_none() {
             self.begin_recorder();
@@ -105,6 +108,7 @@ impl Agent {
         if self.guards.is_none() {
             self.begin_guard();
         }
+        self.begin_kubernetes();
     }
 
     fn begin_reader(&mut self) {
@@ -116,6 +120,18 @@ impl Agent {
             Ok(()) => {}
             Err(error) => self.reader_failed(&chain(&error)),
         }
+    }
+
+    /// Where its thread has ended, which it should not.
+    fn begin_overheads(&mut self) {
+        let text = match self.overheads.as_mut().map(super::overheads::Overheads::begin) {
+            None | Some(Ok(false)) => return,
+            Some(Ok(true)) => {
+                "the thread that looks at pods' overhead had ended, and was begun again".to_owned()
+            }
+            Some(Err(error)) => format!("pods' overhead is not told: {error}"),
+        };
+        self.happened("", HappeningKind::Agent, &text);
     }
 
     fn begin_kernel(&mut self) {

@@ -123,6 +123,11 @@ impl Shrinks {
         self.flights.values().any(|flight| flight.sandbox == sandbox)
     }
 
+    /// Whether this container's is.
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.flights.contains_key(id)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.flights.len()
     }

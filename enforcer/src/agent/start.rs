@@ -3,8 +3,10 @@
 use super::{
     Agent, BEAT, Signals, Source, Tell,
     book::Book,
+    kubelet::Kubelet,
     loading::Loading,
     memory,
+    overheads::{self, Overheads},
     pausing::Pausing,
     reader::{Make, Reader},
     reading::Reading,
@@ -27,6 +29,7 @@ use crate::{
     inventory::{Home, Locator, Tempo},
     metrics::Metrics,
     node::node_policy,
+    overhead::sample::Proc,
     shrink::{Bus, now},
 };
 use enforcer_gate::Policy;
@@ -117,6 +120,11 @@ impl Agent {
         let interval_of = |micros: enforcer_gate::Micros| Duration::from_micros(micros.get());
         let reading_interval = interval_of(config.agent.reading_interval);
         let reader = Reader::start(taking(Arc::clone(&mount)), policy.clone(), reading_interval)?;
+        let overheads = config.overhead.watch.then(|| {
+            Overheads::start(Proc::default(), Arc::clone(&mount), overheads::pace(&config.overhead))
+        });
+        let overheads =
+            overheads.transpose().map_err(StartError::io("start the thread that looks at pods' overhead"))?;
         let tempo = Tempo {
             deadline: interval_of(config.cri.deadline),
             events: config.cri.events,
@@ -142,6 +150,7 @@ impl Agent {
         let mut agent = Self {
             sentinel: Sentinel::new(Arc::clone(&mount), config.drift.mend),
             steward: Steward::new(config.policy.clone()),
+            kubelet: Kubelet::default(),
             paused: config.agent.paused,
             pausing: Pausing::default(),
             source,
@@ -157,6 +166,7 @@ impl Agent {
             runtime,
             book: Book::default(),
             reader,
+            overheads,
             recorder: None,
             guards: None,
             shrinks: Shrinks::default(),

@@ -1,7 +1,7 @@
 //! What the agent does by itself: changes that the policy asks for, figures for who scrapes, a configuration read anew.
 
 use super::{
-    Agent,
+    Agent, overheads,
     shrinks::{Ask, Failed, Given},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     guard::GuardMode,
     health::PartName,
     inventory::{Container, Pod},
-    metrics::{ContainerGauges, GuardGauges, Loss, NodeGauges, Own},
+    metrics::{ContainerGauges, GuardGauges, Loss, NodeGauges, OverheadCost, Own},
     node::node_policy,
     probe::Probe,
     resize::{Actor, Ended, Gate, Via},
@@ -38,28 +38,43 @@ impl Agent {
     }
 
     fn start_shrink(&mut self, ask: Ask) {
-        let (Some(socket), Some(state_dir)) = (self.runtime.socket().cloned(), self.state.settled().cloned())
-        else {
-            return;
-        };
-        let Some(entry) = self.book.get_mut(&ask.id) else { return };
-        let with = With {
+        if let Some(with) = self.with(&ask) {
+            self.begin(ask, move |given: Given| with.carry_out(given));
+        }
+    }
+
+    /// What carrying that out takes; nothing where it can't be had now.
+    pub(super) fn with(&self, ask: &Ask) -> Option<With> {
+        let entry = self.book.get(&ask.id)?;
+        Some(With {
             pod: Arc::clone(&entry.pod),
             container: Arc::clone(&entry.container),
             to: ask.to,
-            socket,
+            socket: self.runtime.socket()?.clone(),
             deadline: Duration::from_micros(self.config.cri.deadline.get()),
             mount: Arc::clone(&self.mount),
             bus: self.bus.clone(),
             policy: self.policy.clone(),
-            state_dir,
-        };
-        let work = move |given: Given| with.carry_out(given);
-        let (target, text) = (ask.target.clone(), format!("{} -> {} begins", ask.from, ask.to));
-        if self.shrinks.start(ask, work) {
-            entry.in_flight = true;
+            state_dir: self.state.settled()?.clone(),
+        })
+    }
+
+    /// Begins a change, unless its pod has one in flight or too many are.
+    pub(super) fn begin<F>(&mut self, ask: Ask, work: impl FnOnce(Given) -> F) -> bool
+    where
+        F: Future<Output = Result<Verdict, Failed>> + 'static,
+    {
+        let (id, target) = (ask.id.clone(), ask.target.clone());
+        let for_whom = if ask.by == super::kubelet::BY { ", for the kubelet" } else { "" };
+        let text = format!("{} -> {} begins{for_whom}", ask.from, ask.to);
+        let begun = self.shrinks.start(ask, work);
+        if begun {
+            if let Some(entry) = self.book.get_mut(&id) {
+                entry.in_flight = true;
+            }
             self.happened(&target, HappeningKind::Verdict, &text);
         }
+        begun
     }
 
     /// Has the figures be those of now.
@@ -80,6 +95,13 @@ impl Agent {
             dropped.insert(Loss::Event, recorder.unqueued());
         }
         dropped.insert(Loss::Question, self.asked.unasked());
+        let overhead = self.overheads.as_ref().map(|overheads| {
+            let (figures, spent) = overheads.figures();
+            self.metrics.set_overheads(figures);
+            dropped.insert(Loss::OverheadPod, spent.left_out);
+            dropped.insert(Loss::OverheadLook, spent.incomplete);
+            OverheadCost { reads: spent.reads, cpu: spent.cpu }
+        });
         let guard = self.guards.as_ref();
         self.metrics.set_node(NodeGauges {
             paused: self.paused,
@@ -88,6 +110,7 @@ impl Agent {
             in_flight: self.shrinks.len() as u64,
             parts: self.health.states(),
             guard: guard.map(|guards| GuardGauges { armed: true, verdicts: guards.verdicts() }),
+            overhead,
             programs,
             dropped,
             own: Own::read().ok(),
@@ -128,6 +151,9 @@ impl Agent {
     /// What can change while it runs.
     fn take(&mut self, new: Config) {
         self.reader.set_interval(Duration::from_micros(new.agent.reading_interval.get()));
+        if let Some(overheads) = &self.overheads {
+            overheads.set_pace(overheads::pace(&new.overhead));
+        }
         self.sentinel.mends_drift = new.drift.mend;
         self.steward.reload(new.policy.clone(), &self.book);
         self.config = config::taken(&self.config, new);
@@ -143,29 +169,35 @@ impl Agent {
 }
 
 /// What a change takes.
-struct With {
-    pod: Arc<Pod>,
-    container: Arc<Container>,
-    to: Bytes,
+pub(super) struct With {
+    pub(super) pod: Arc<Pod>,
+    pub(super) container: Arc<Container>,
+    pub(super) to: Bytes,
     socket: PathBuf,
     deadline: Duration,
     mount: Arc<Mount>,
-    bus: Bus,
-    policy: Policy,
-    state_dir: StateDir,
+    pub(super) bus: Bus,
+    pub(super) policy: Policy,
+    pub(super) state_dir: StateDir,
 }
 
 impl With {
-    /// One shrink through the gate and the runtime.
-    async fn carry_out(self, mut given: Given) -> Result<Verdict, Failed> {
-        let Self { pod, container, to, socket, deadline, mount, bus, policy, state_dir } = self;
+    /// Who carries it out, over a connection of its own.
+    pub(super) async fn actor(&self, given: &mut Given) -> Result<Actor, Failed> {
         let client = tokio::select! {
-            client = Client::connect(&socket, deadline) => client.map_err(|error| error.to_string())?,
+            client = Client::connect(&self.socket, self.deadline) => client.map_err(|error| error.to_string())?,
             () = given.cancel.cancelled() => return Err("it was stopped before it began".to_owned().into()),
         };
+        Ok(Actor::new(client, Arc::clone(&self.mount)))
+    }
+
+    /// One shrink through the gate and the runtime.
+    async fn carry_out(self, mut given: Given) -> Result<Verdict, Failed> {
+        let actor = self.actor(&mut given).await?;
+        let Self { pod, container, to, bus, policy, state_dir, .. } = self;
         let (observer, cancel) = (&mut given.observer, Some(given.cancel));
         let gate = Gate { bus: &bus, policy, state_dir, observer, cancel };
-        let done = Actor::new(client, mount).shrink(&container, &pod, to, Via::Cri, gate).await;
+        let done = actor.shrink(&container, &pod, to, Via::Cri, gate).await;
         let outcome = done.map_err(|error| chain(&error))?;
         match (outcome.ended(), outcome.why()) {
             (Ended::Failed, Some(why)) => Err(Failed { why, stands: outcome.stands() }),

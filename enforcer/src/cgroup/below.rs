@@ -25,6 +25,20 @@ impl Cgroup {
             .collect())
     }
 
+    /// The cgroups right below, as paths below the mount, at most `count_max`. One that vanishes meanwhile may or may not
+    /// be among them.
+    pub fn children(&self, count_max: usize) -> Result<Vec<PathBuf>, CgroupError> {
+        let entries = std::fs::read_dir(self.absolute()).map_err(|error| {
+            if error.kind() == ErrorKind::NotFound {
+                return CgroupError::Gone { path: self.absolute().into() };
+            }
+            let errno = nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(0));
+            CgroupError::io(self.absolute().to_owned(), "list", errno)
+        })?;
+        let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        Ok(folders.take(count_max).map(|entry| self.path().join(entry.file_name())).collect())
+    }
+
     /// The ids and folders of all descendants, nearest first, at most `count_max`.
     fn descendants(&self, count_max: usize) -> Result<Vec<(CgroupId, PathBuf)>, CgroupError> {
         let mut found = Vec::new();

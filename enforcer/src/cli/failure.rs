@@ -26,6 +26,14 @@ pub enum Exit {
     Failed,
     /// Refused, or taken back, by the gate.
     Refused,
+    /// A measurement says too little.
+    Inconclusive,
+    /// A measurement is not confirmed by the node.
+    Unexplained,
+    /// What is declared is less than what was measured.
+    TooSmall,
+    /// What is declared is far more than what was measured.
+    TooLarge,
     /// Wrong usage or configuration (`EX_USAGE` of sysexits.h).
     Usage,
     /// The node lacks something (`EX_UNAVAILABLE` of sysexits.h).
@@ -39,6 +47,10 @@ impl Exit {
             Self::Done => 0,
             Self::Failed => 1,
             Self::Refused => 2,
+            Self::Inconclusive => 3,
+            Self::Unexplained => 4,
+            Self::TooSmall => 5,
+            Self::TooLarge => 6,
             Self::Usage => 64,
             Self::Unsupported => 69,
         }

@@ -1,7 +1,7 @@
 //! The command line: one module a command.
 //!
-//! Exit codes: 0 done, 1 failed, 2 refused by the gate, 64 usage or configuration, 69 the node lacks something, or no
-//! agent answers.
+//! Exit codes: 0 done, 1 failed, 2 refused by the gate, 3 and 4 a measurement that is inconclusive or unexplained, 5
+//! and 6 a declared overhead that is too small or too large, 64 usage or configuration, 69 the node lacks something, or no agent answers.
 
 mod ask;
 mod certificate;
@@ -13,10 +13,12 @@ mod explain;
 mod failure;
 mod floor;
 mod guard;
+mod kube;
 mod man;
 mod oom;
 mod options;
 mod output;
+mod overhead;
 mod ps;
 mod record;
 mod records;
@@ -65,6 +67,7 @@ enum Command {
     Replay(replay::Options),
     Recover(recover::Options),
     Oom(oom::Options),
+    Overhead(overhead::Options),
     Top(top::Options),
     Status(status::Options),
     Explain(explain::Options),
@@ -123,6 +126,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Replay(options) => replay::run(&options),
         Command::Recover(options) => recover::run(&options),
         Command::Oom(options) => oom::run(&options),
+        Command::Overhead(options) => overhead::run(&options),
         Command::Top(options) => top::run(&options),
         Command::Status(options) => status::run(&options),
         Command::Explain(options) => explain::run(&options),

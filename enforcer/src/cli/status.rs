@@ -3,7 +3,7 @@
 use super::{
     Exit, Failure,
     ask::Admin,
-    json,
+    json, kube,
     options::Json,
     table::{Align, table},
 };
@@ -21,13 +21,20 @@ const WHAT: &str = "can't tell how the agent does";
 
 /// How the agent of this node does: its parts, what is in flight, what was lost, what happened lately
 ///
-/// Exits with 0 where every part that is on does its work, and with 1 where one has failed or is not there yet.
+/// Exits with 0 where every part that is on does its work, and with 1 where one has failed or is not there yet. With --node
+/// no agent is asked but the API server: what each pod of a node counts for, and what the node has.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit codes: 0 every part that is on does its work, 1 one has failed or is not there yet, or the answer makes no sense, \
                         64 wrong usage, 69 no agent runs, or none that answers in time or lets this user in."
 )]
 pub(super) struct Options {
+    /// The node as the scheduler counts it: the greatest of desired, allocated and actual requests of each pod, against what
+    /// the node has for pods; without a name the node of `NODE_NAME`, else this host
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    node: Option<String>,
+    #[command(flatten)]
+    access: kube::Access,
     #[command(flatten)]
     admin: Admin,
     #[command(flatten)]
@@ -35,6 +42,9 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
+    if let Some(node) = &options.node {
+        return kube::of_node(&options.access, node, options.json.json);
+    }
     let status = options.admin.ask(WHAT, Client::status)?;
     super::print(&if options.json.json { json::line(&status) } else { render(&status) })?;
     Ok(if status.parts.iter().all(works) { Exit::Done } else { Exit::Failed })

@@ -15,7 +15,7 @@ pub(super) struct Contradiction {
 pub(super) fn contradictions(config: &Config) -> Vec<Contradiction> {
     let mut found = Vec::new();
     let mut add = |keys, why: String, todo: &str| found.push(Contradiction { keys, why, todo: todo.into() });
-    let Config { agent, cri, oom, drift, guard, gate, policy, http: _ } = config;
+    let Config { agent, cri, oom, drift, guard, gate, policy, http: _, kubernetes: _, overhead: _ } = config;
 
     if let Limit::Bytes(ceiling) = policy.ceiling
         && policy.floor > ceiling

@@ -63,15 +63,21 @@ const fn fixed(path: &'static str, slot: Slot, about: &'static str) -> Key {
     Key { path, slot, takes: Takes::Restart, about }
 }
 
-pub(super) static SECTIONS: [Section; 8] = [
+pub(super) static SECTIONS: [Section; 10] = [
     Section { name: "agent", about: "the agent itself", keys: &AGENT },
     Section { name: "cri", about: "the container runtime", keys: &CRI },
     Section { name: "http", about: "metrics and health", keys: &HTTP },
     Section { name: "oom", about: "the OOM flight recorder", keys: &OOM },
     Section { name: "drift", about: "the drift sentinel", keys: &DRIFT },
     Section { name: "guard", about: "the guard", keys: &GUARD },
+    Section { name: "overhead", about: "what pods cost beyond their containers", keys: &OVERHEAD },
     Section { name: "gate", about: "how limits are lowered", keys: &GATE },
     Section { name: "policy", about: "what is done for a pod without being asked", keys: &POLICY },
+    Section {
+        name: "kubernetes",
+        about: "the Kubernetes API, and the kubelet's own shrinks",
+        keys: &KUBERNETES,
+    },
 ];
 
 static AGENT: [Key; 6] = [
@@ -180,6 +186,62 @@ static GUARD: [Key; 4] = [
         "guard.store_max",
         Slot::Size(|c| &mut c.guard.store_max, MIB, SIZE_MAX),
         "the most that all kept verdicts may take; the oldest go first",
+    ),
+];
+
+static OVERHEAD: [Key; 3] = [
+    fixed(
+        "overhead.watch",
+        Slot::Switch(|c| &mut c.overhead.watch),
+        "whether what each pod costs beyond its containers is told as metrics",
+    ),
+    live(
+        "overhead.interval",
+        Slot::Span(|c| &mut c.overhead.interval, SECOND, HOUR),
+        "from one look at a pod to the next, at least",
+    ),
+    live(
+        "overhead.reads_per_second",
+        Slot::Count(|c| &mut c.overhead.reads_per_second, 1, 100_000),
+        "the most files that are read for it in a second; a look at a pod of one container takes some 40",
+    ),
+];
+
+static KUBERNETES: [Key; 7] = [
+    fixed(
+        "kubernetes.enabled",
+        Slot::Switch(|c| &mut c.kubernetes.enabled),
+        "whether the API server is asked for this node's pods, and way is made for the kubelet's shrinks",
+    ),
+    fixed(
+        "kubernetes.kubeconfig",
+        Slot::File(|c| &mut c.kubernetes.kubeconfig, PATH_BYTES_MAX),
+        "how the API server is reached; empty takes the pod's service account",
+    ),
+    fixed(
+        "kubernetes.node",
+        Slot::Name(|c| &mut c.kubernetes.node),
+        "the node's name; empty takes NODE_NAME of the environment, then the host's name",
+    ),
+    live(
+        "kubernetes.watch",
+        Slot::Span(|c| &mut c.kubernetes.watch, SECOND, Micros::from_secs(600)),
+        "how long the brake stays on under a limit that the kubelet is to lower, so that its own check passes",
+    ),
+    live(
+        "kubernetes.within",
+        Slot::Span(|c| &mut c.kubernetes.within, SECOND, Micros::from_secs(600)),
+        "how long after that the kubelet is waited for, before the limit goes back up",
+    ),
+    live(
+        "kubernetes.take_back",
+        Slot::Switch(|c| &mut c.kubernetes.take_back),
+        "whether a limit that had to be given back is patched back in the API (needs patch on pods/resize)",
+    ),
+    live(
+        "kubernetes.events",
+        Slot::Switch(|c| &mut c.kubernetes.events),
+        "whether a pod gets an event of what was done and refused (needs create on events)",
     ),
 ];
 

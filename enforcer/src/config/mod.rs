@@ -23,7 +23,7 @@ mod unknown;
 mod value;
 
 pub use error::{ConfigError, ConfigErrors};
-pub use model::{Agent, Config, Cri, Drift, Gate, Guard, Http, Oom};
+pub use model::{Agent, Config, Cri, Drift, Gate, Guard, Http, Kubernetes, Oom, Overhead};
 pub use print::default_file;
 
 use crate::cgroup::shown;

@@ -30,10 +30,33 @@ pub struct Config {
     pub drift: Drift,
     /// `[guard]`
     pub guard: Guard,
+    /// `[overhead]`
+    pub overhead: Overhead,
     /// `[gate]`
     pub gate: Gate,
     /// `[policy]`
     pub policy: Defaults,
+    /// `[kubernetes]`
+    pub kubernetes: Kubernetes,
+}
+
+/// The Kubernetes API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kubernetes {
+    /// Whether it is asked at all.
+    pub enabled: bool,
+    /// How it is reached; `None` takes the pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// The node whose pods are followed; `None` takes `NODE_NAME` of the environment, then the host's name.
+    pub node: Option<String>,
+    /// How long the brake stays on after the commit, so that the kubelet's own check passes.
+    pub watch: Micros,
+    /// How long after that the kubelet is waited for.
+    pub within: Micros,
+    /// Whether a limit that was given back is given back in the API too.
+    pub take_back: bool,
+    /// Whether pods get events.
+    pub events: bool,
 }
 
 /// The agent itself.
@@ -104,6 +127,17 @@ pub struct Guard {
     pub store: PathBuf,
     /// The most that all kept verdicts may take.
     pub store_max: Bytes,
+}
+
+/// What pods cost beyond their containers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overhead {
+    /// Whether it is told, as metrics.
+    pub watch: bool,
+    /// From one look at a pod to the next, at least.
+    pub interval: Micros,
+    /// The most files that are read for it in a second.
+    pub reads_per_second: u32,
 }
 
 /// How limits are lowered: the options of `enforcer shrink`.
@@ -195,6 +229,27 @@ impl Default for Oom {
 impl Default for Drift {
     fn default() -> Self {
         Self { watch: true, mend: false }
+    }
+}
+
+impl Default for Overhead {
+    fn default() -> Self {
+        Self { watch: false, interval: Micros::from_secs(60), reads_per_second: 200 }
+    }
+}
+
+impl Default for Kubernetes {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            kubeconfig: None,
+            node: None,
+            // The kubelet's figures of a pod are up to 15 s old, and it tries again each 10 to 15 s.
+            watch: Micros::from_secs(45),
+            within: Micros::from_secs(60),
+            take_back: false,
+            events: true,
+        }
     }
 }
 

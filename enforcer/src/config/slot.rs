@@ -43,6 +43,10 @@ pub(super) enum Slot {
     Listen(At<Option<SocketAddr>>),
     /// Empty for none.
     Label(At<String>),
+    /// An absolute path, no longer than that, or none.
+    File(At<Option<PathBuf>>, usize),
+    /// The name of a node, or none.
+    Name(At<Option<String>>),
 }
 
 impl Slot {
@@ -62,6 +66,8 @@ impl Slot {
             Self::Socket(at) => at(from).clone_into(at(to)),
             Self::Label(at) => at(from).clone_into(at(to)),
             Self::Listen(at) => *at(to) = *at(from),
+            Self::File(at, _) => at(from).clone_into(at(to)),
+            Self::Name(at) => at(from).clone_into(at(to)),
         }
     }
 
@@ -96,6 +102,8 @@ impl Slot {
             Self::Socket(at) => *at(config) = optional(value, |text| address(text).map(|_| text.to_owned()))?,
             Self::Listen(at) => *at(config) = optional(value, listen)?,
             Self::Label(at) => *at(config) = optional(value, label)?.unwrap_or_default(),
+            Self::File(at, bytes_max) => *at(config) = optional(value, |text| path(text, *bytes_max))?,
+            Self::Name(at) => *at(config) = optional(value, node_name)?,
         }
         Ok(())
     }
@@ -125,6 +133,8 @@ impl Slot {
             Self::Socket(_) => "\"\", an absolute path, or unix:// and one".into(),
             Self::Listen(_) => "\"\", or an address and a port such as \"127.0.0.1:9464\"".into(),
             Self::Label(_) => "\"\", or the key of a label such as \"example.com/name\"".into(),
+            Self::File(_, bytes_max) => format!("\"\", or an absolute path of at most {bytes_max} bytes"),
+            Self::Name(_) => "\"\", or the name of a node such as \"node-1.example.com\"".into(),
         }
     }
 
@@ -155,6 +165,8 @@ impl Slot {
             Self::Socket(at) => some(at(config).clone()),
             Self::Label(at) => quoted(at(config)),
             Self::Listen(at) => some(at(config).map(|listen| listen.to_string())),
+            Self::File(at, _) => some(at(config).as_ref().map(|path| path.to_string_lossy().into_owned())),
+            Self::Name(at) => some(at(config).clone()),
         }
     }
 }
@@ -238,6 +250,19 @@ fn optional<T, E: fmt::Display>(
     match value.text()? {
         "" => Ok(None),
         text => parse(text).map(Some).map_err(|error| error.to_string()),
+    }
+}
+
+/// A DNS subdomain (RFC 1123), which names of nodes are.
+fn node_name(text: &str) -> Result<String, String> {
+    let is_part = |part: &str| {
+        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !part.is_empty() && part.chars().all(inner) && !part.starts_with('-') && !part.ends_with('-')
+    };
+    if text.len() <= 253 && text.split('.').all(is_part) {
+        Ok(text.into())
+    } else {
+        Err(format!("\"{}\" is no name of a node", shown(text)))
     }
 }
 

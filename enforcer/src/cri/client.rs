@@ -27,6 +27,7 @@ pub const DEADLINE: Duration = Duration::from_secs(10);
 /// The longest answer that is taken; the kubelet takes as much.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 const SERVICE: &str = "/runtime.v1.RuntimeService/";
+const IMAGE_SERVICE: &str = "/runtime.v1.ImageService/";
 /// The version of the kubelet's own API, which is all that runtimes ask for.
 const KUBELET_API: &str = "0.1.0";
 
@@ -74,13 +75,30 @@ impl Client {
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
+        self.call_of(SERVICE, call, request).await
+    }
+
+    /// Makes a call of `runtime.v1.ImageService` that has one answer.
+    pub async fn image_call<Q, A>(&self, call: &'static str, request: Q) -> Result<A, CriError>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        self.call_of(IMAGE_SERVICE, call, request).await
+    }
+
+    async fn call_of<Q, A>(&self, service: &str, call: &'static str, request: Q) -> Result<A, CriError>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
         let mut grpc = self.grpc.clone();
         let mut request = Request::new(request);
         // So that the runtime gives up as well.
         request.set_timeout(self.deadline);
         let answer = async {
             grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-            grpc.unary(request, path(call), ProstCodec::<Q, A>::default()).await
+            grpc.unary(request, path(service, call), ProstCodec::<Q, A>::default()).await
         };
         match timeout(self.deadline, answer).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
@@ -139,7 +157,7 @@ impl Client {
         let codec = ProstCodec::<GetEventsRequest, ContainerEventResponse>::default();
         let answer = async {
             grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-            grpc.server_streaming(Request::new(GetEventsRequest {}), path(EVENTS), codec).await
+            grpc.server_streaming(Request::new(GetEventsRequest {}), path(SERVICE, EVENTS), codec).await
         };
         match answer.await {
             Ok(stream) => Ok(Events { stream: stream.into_inner(), client: self.clone() }),
@@ -188,8 +206,8 @@ impl Events {
     }
 }
 
-fn path(call: &'static str) -> PathAndQuery {
-    PathAndQuery::from_maybe_shared(format!("{SERVICE}{call}")).expect("names of calls are letters")
+fn path(service: &str, call: &'static str) -> PathAndQuery {
+    PathAndQuery::from_maybe_shared(format!("{service}{call}")).expect("names of calls are letters")
 }
 
 fn filter(id: Option<&str>) -> Option<IdFilter> {

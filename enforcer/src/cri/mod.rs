@@ -6,7 +6,9 @@
 
 mod client;
 mod error;
+pub mod making;
 pub mod message;
+mod pods;
 mod socket;
 #[cfg(test)]
 mod tests;

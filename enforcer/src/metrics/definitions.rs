@@ -6,6 +6,9 @@ use super::labels::Label;
 /// Containers that have series of their own at a time; of more, none but a count of those that were left out.
 pub const CONTAINERS_MAX: usize = 4096;
 
+/// Pods that have series of their own at a time.
+pub const PODS_MAX: usize = 1024;
+
 /// Upper bounds of the buckets of how long shrinks take, in seconds.
 pub const SHRINK_SECONDS: [f64; 12] = [1.0, 2.5, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0];
 
@@ -114,9 +117,15 @@ impl Definition {
             // One a bucket, one for what is above them all, the sum and the count.
             Kind::Histogram => SHRINK_SECONDS.len() + 3,
         };
-        // The three names of a container go together.
-        let labels = self.labels.iter().filter(|label| !matches!(label, Label::Namespace | Label::Pod));
-        labels.map(|label| label.values().count_max()).product::<usize>() * each
+        // The three names of a container go together, and so do the two of a pod.
+        let names = [Label::Namespace, Label::Pod, Label::Container];
+        let of_names = match () {
+            () if self.labels.contains(&Label::Container) => CONTAINERS_MAX,
+            () if self.labels.contains(&Label::Pod) => PODS_MAX,
+            () => 1,
+        };
+        let labels = self.labels.iter().filter(|label| !names.contains(label));
+        labels.map(|label| label.values().count_max()).product::<usize>() * of_names * each
     }
 }
 
@@ -173,6 +182,20 @@ metrics! {
         "Limits of the container that are not what the runtime has, right now.";
     ContainerPolicy = "enforcer_container_policy", Gauge, None, [Namespace, Pod, Container, Mode], Stable,
         "1 for the mode that the policy has the container in.";
+
+    // A pod's, where `overhead.watch` is on.
+    Overhead = "enforcer_pod_overhead", Gauge, Bytes, [Namespace, Pod, Term], Experimental,
+        "What a pod takes beyond its containers, by term (docs/overhead.md). Absent where `overhead.watch` is off, or before the pod was looked at.";
+    OverheadResidue = "enforcer_pod_overhead_residue", Gauge, Bytes, [Namespace, Pod], Experimental,
+        "What containers that have ended left charged in the pod's cgroup; no part of the overhead.";
+    OverheadHelpers = "enforcer_pod_overhead_helpers", Gauge, None, [Namespace, Pod], Experimental,
+        "Processes that work for the pod outside of its containers (shim, monitor, virtual machine).";
+    OverheadCpu = "enforcer_pod_overhead_cpu", Counter, Seconds, [Namespace, Pod], Experimental,
+        "CPU time beyond the pod's containers since the agent first looked at it: in its cgroup, of its helpers, and of what these have reaped.";
+    OverheadReads = "enforcer_overhead_reads", Counter, None, [], Experimental,
+        "Files that were read to tell what pods cost; at most `overhead.reads_per_second` in a second.";
+    OverheadReader = "enforcer_overhead_reader_cpu", Counter, Seconds, [], Experimental,
+        "CPU time of the thread that tells what pods cost.";
 
     // Shrinks.
     Verdicts = "enforcer_shrink_verdicts", Counter, None, [Verdict, Reason], Stable,

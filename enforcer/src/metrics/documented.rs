@@ -2,7 +2,7 @@
 //! metrics::documented` writes it anew.
 
 use super::{
-    definitions::{CONTAINERS_MAX, Kind, Metric, SHRINK_SECONDS, Unit},
+    definitions::{CONTAINERS_MAX, Kind, Metric, PODS_MAX, SHRINK_SECONDS, Unit},
     labels::{Label, Values},
 };
 use std::{
@@ -47,7 +47,7 @@ fn the_page_is_what_the_definitions_say() {
 fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
     let all = Metric::ALL.iter().map(|metric| metric.definition());
-    let (mut node, mut each) = (0, 0);
+    let (mut node, mut each, mut each_pod) = (0, 0, 0);
     let mut rows = String::new();
     for one in all {
         let names: Vec<_> = one.labels.iter().map(|label| format!("`{}`", label.name())).collect();
@@ -55,6 +55,9 @@ fn page() -> String {
         let at_most = if one.labels.contains(&Label::Container) {
             each += series / CONTAINERS_MAX;
             format!("{} a container", series / CONTAINERS_MAX)
+        } else if one.labels.contains(&Label::Pod) {
+            each_pod += series / PODS_MAX;
+            format!("{} a pod", series / PODS_MAX)
         } else {
             node += series;
             series.to_string()
@@ -76,8 +79,8 @@ fn page() -> String {
     }
     writeln!(
         page,
-        "\nHow many series there can be: {each} for each of at most {CONTAINERS_MAX} containers, and at most {node} \
-         for the node. Containers beyond that have none, and are counted in `enforcer_dropped_total` \
+        "\nHow many series there can be: {each} for each of at most {CONTAINERS_MAX} containers, {each_pod} for each \
+         of at most {PODS_MAX} pods where `overhead.watch` is on, and at most {node} for the node. Containers beyond that have none, and are counted in `enforcer_dropped_total` \
          (`what=\"container_series\"`), as is one whose namespace, pod and name another has.\n\n\
          | metric | type | labels | series at most | stability | meaning |\n|---|---|---|---|---|---|\n{rows}"
     )
@@ -98,8 +101,11 @@ fn page() -> String {
                 values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(" ")
             }
         };
-        let of =
-            if metrics.len() > 3 { "every metric of a container".to_owned() } else { metrics.join(", ") };
+        let of = match metrics.len() {
+            0..=3 => metrics.join(", "),
+            _ if label == Label::Container => "every metric of a container".to_owned(),
+            _ => "every metric of a container or pod".to_owned(),
+        };
         writeln!(page, "| `{}` | {of} | {values} |", label.name()).expect("a string takes it");
     }
     page.push_str(ABSENT);

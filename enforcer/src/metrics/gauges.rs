@@ -5,9 +5,10 @@ use crate::{
     admin::model::{ContainerView, PartState},
     guard::Count,
     health::PartName,
+    overhead::Term,
     probe::ProgramCost,
 };
-use enforcer_gate::{Bytes, Limit, PAGE_SIZE, Pressure, Sample};
+use enforcer_gate::{Bytes, Limit, Micros, PAGE_SIZE, Pressure, Sample};
 use std::collections::BTreeMap;
 
 /// A container's figures. What is `None` is not told.
@@ -75,6 +76,32 @@ impl ContainerGauges {
     }
 }
 
+/// What a pod takes beyond its containers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OverheadGauges {
+    /// The pod's namespace (untrusted text).
+    pub namespace: String,
+    /// The pod's name (untrusted text).
+    pub pod: String,
+    /// By term.
+    pub terms: BTreeMap<Term, Bytes>,
+    /// What the dead left.
+    pub residue: Bytes,
+    /// Processes that work for it.
+    pub helpers: u64,
+    /// CPU time beyond its containers.
+    pub cpu: Micros,
+}
+
+/// What looking at pods' overhead took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OverheadCost {
+    /// Files that were read.
+    pub reads: u64,
+    /// CPU time.
+    pub cpu: Micros,
+}
+
 /// The node's and the agent's figures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeGauges {
@@ -90,6 +117,8 @@ pub struct NodeGauges {
     pub parts: BTreeMap<PartName, PartState>,
     /// The guard; `None` where it is off.
     pub guard: Option<GuardGauges>,
+    /// What looking at pods' overhead took; `None` where that is off.
+    pub overhead: Option<OverheadCost>,
     /// What the kernel programs that are attached have cost.
     pub programs: Vec<ProgramCost>,
     /// What was lost since the agent began, of what is counted elsewhere; the rest is for

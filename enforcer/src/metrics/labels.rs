@@ -7,6 +7,7 @@ use crate::{
     guard::{Reason as GuardReason, Verdict as GuardVerdict},
     health::PartName,
     names::Role,
+    overhead::Term,
     probe::{Kind, LimitKind, OomConstraint, Program},
 };
 use enforcer_gate::{Reason, Verdict};
@@ -20,6 +21,8 @@ pub enum Label {
     Pod,
     /// A container's name.
     Container,
+    /// A part of what a pod costs.
+    Term,
     /// How much of a container waited.
     Extent,
     /// A mode of the policy.
@@ -146,6 +149,10 @@ losses! {
     GuardRecord = "guard_record",
     /// A container that has no series of its own, each time that the figures were taken.
     ContainerSeries = "container_series",
+    /// A pod whose overhead is not looked at, for there are too many, each time that pods changed.
+    OverheadPod = "overhead_pod",
+    /// A look at a pod's overhead of which a figure could not be read: the last one stays.
+    OverheadLook = "overhead_look",
     /// A connection that was closed at once, for there were too many.
     ConnectionRefused = "connection_refused",
     /// A connection that was cut, for it took too long.
@@ -170,6 +177,7 @@ impl Label {
             Self::Namespace => "namespace",
             Self::Pod => "pod",
             Self::Container => "container",
+            Self::Term => "term",
             Self::Extent => "extent",
             Self::Mode => "mode",
             Self::Verdict | Self::GuardVerdict => "verdict",
@@ -194,6 +202,7 @@ impl Label {
         match self {
             Self::Namespace | Self::Pod | Self::Container => Values::Names,
             Self::Version => Values::One,
+            Self::Term => closed(&named(&Term::ALL, Term::name)),
             Self::Extent => closed(&EXTENTS),
             Self::Mode => Values::OneOf(MODES.map(str::to_owned).into()),
             Self::Verdict => closed(Verdict::NAMES),

@@ -15,7 +15,7 @@ mod spread;
 mod state;
 
 pub use exposition::Format;
-pub use gauges::{ContainerGauges, GuardGauges, NodeGauges};
+pub use gauges::{ContainerGauges, GuardGauges, NodeGauges, OverheadCost, OverheadGauges};
 pub use labels::Loss;
 pub use own::{Own, OwnError};
 
@@ -124,6 +124,12 @@ impl Metrics {
     /// and each name once.
     pub fn set_containers(&self, all: Vec<ContainerGauges>) {
         self.state().set_containers(all);
+    }
+
+    /// What all pods take beyond their containers, in place of what was told before. At most [`definitions::PODS_MAX`] are
+    /// told, and each name once.
+    pub fn set_overheads(&self, all: Vec<OverheadGauges>) {
+        self.state().set_overheads(all);
     }
 
     /// The node's and the agent's figures, in place of those before.

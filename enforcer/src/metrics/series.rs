@@ -2,7 +2,7 @@
 
 use super::{
     definitions::Metric,
-    gauges::{ContainerGauges, GuardGauges, NodeGauges},
+    gauges::{ContainerGauges, GuardGauges, NodeGauges, OverheadGauges},
     labels::{EXTENTS, MODES, STATES, UNKNOWN, word},
     own::Own,
     spread::Spread,
@@ -54,6 +54,20 @@ pub(super) fn each(state: &State, metric: Metric, tell: &mut Tell<'_>) {
             let mode = MODES.iter().find(|mode| **mode == gauges.policy).unwrap_or(&UNKNOWN);
             tell(&[mode], Value::Whole(1));
         }),
+        Metric::Overhead => each_pod(state, tell, |gauges, tell| {
+            for (term, bytes) in &gauges.terms {
+                tell(&[term.name()], Value::Whole(bytes.get()));
+            }
+        }),
+        Metric::OverheadResidue => {
+            each_pod(state, tell, |gauges, tell| tell(&[], Value::Whole(gauges.residue.get())));
+        }
+        Metric::OverheadHelpers => {
+            each_pod(state, tell, |gauges, tell| tell(&[], Value::Whole(gauges.helpers)));
+        }
+        Metric::OverheadCpu => each_pod(state, tell, |gauges, tell| tell(&[], Value::Span(gauges.cpu))),
+        Metric::OverheadReads => one(node.overhead.map(|cost| Value::Whole(cost.reads))),
+        Metric::OverheadReader => one(node.overhead.map(|cost| Value::Span(cost.cpu))),
         Metric::Verdicts
         | Metric::OomKills
         | Metric::LimitWrites
@@ -107,6 +121,12 @@ fn each_container(state: &State, tell: &mut Tell<'_>, each: impl Fn(&ContainerGa
         each(gauges, &mut |more, value| {
             tell(&[&[namespace.as_str(), pod, container], more].concat(), value);
         });
+    }
+}
+
+fn each_pod(state: &State, tell: &mut Tell<'_>, each: impl Fn(&OverheadGauges, &mut Tell<'_>)) {
+    for ([namespace, pod], gauges) in &state.overheads {
+        each(gauges, &mut |more, value| tell(&[&[namespace.as_str(), pod], more].concat(), value));
     }
 }
 

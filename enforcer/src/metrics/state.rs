@@ -1,8 +1,8 @@
 //! The figures: what has happened so far, and what was handed over last. No I/O, no clock.
 
 use super::{
-    definitions::{CONTAINERS_MAX, Metric},
-    gauges::{ContainerGauges, NodeGauges},
+    definitions::{CONTAINERS_MAX, Metric, PODS_MAX},
+    gauges::{ContainerGauges, NodeGauges, OverheadGauges},
     labels::{CALLS, Loss, NONE, OTHER, OUTCOMES, UNKNOWN},
     spread::Spread,
 };
@@ -31,6 +31,8 @@ pub(super) struct State {
     pub(super) durations: BTreeMap<&'static str, Spread>,
     /// By namespace, pod and container; at most [`CONTAINERS_MAX`].
     pub(super) containers: BTreeMap<[String; 3], ContainerGauges>,
+    /// By namespace and pod; at most [`PODS_MAX`].
+    pub(super) overheads: BTreeMap<[String; 2], OverheadGauges>,
     pub(super) node: NodeGauges,
     pub(super) connections: Losses,
     /// When the agent began, since 1970.
@@ -44,6 +46,7 @@ impl State {
             events: BTreeMap::new(),
             durations: Verdict::NAMES.iter().map(|verdict| (*verdict, Spread::default())).collect(),
             containers: BTreeMap::new(),
+            overheads: BTreeMap::new(),
             node: NodeGauges::default(),
             connections: Losses::default(),
             began,
@@ -100,6 +103,19 @@ impl State {
             }
         }
         self.dropped(Loss::ContainerSeries, left_out);
+    }
+}
+
+impl State {
+    /// As [`Self::set_containers`]; a pod of whose name there are two sandboxes has the one of the first.
+    pub(super) fn set_overheads(&mut self, all: Vec<OverheadGauges>) {
+        self.overheads.clear();
+        for one in all {
+            let key = [&one.namespace, &one.pod].map(|text| name(text));
+            if self.overheads.len() < PODS_MAX {
+                self.overheads.entry(key).or_insert(one);
+            }
+        }
     }
 }
 

@@ -65,6 +65,14 @@ impl Actor {
         Ok(Self { client, locator: self.locator.clone() })
     }
 
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn locator(&self) -> &Locator {
+        &self.locator
+    }
+
     /// How a container is.
     pub async fn look(&self, of: Of<'_>) -> Result<Look, ResizeError> {
         look(&self.client, &self.locator, of.pod, of.container).await

@@ -15,6 +15,7 @@ mod outcome;
 pub mod plan;
 mod read;
 mod tell;
+mod way;
 
 pub use actor::{Actor, Gate, Of, plan_cgroup, resize_cgroup};
 pub use ask::{Ask, CpuLimit, CpuShare, MilliCpu, Via, parse_cpu_limit, parse_memory};
@@ -25,3 +26,4 @@ pub use outcome::{Ended, Outcome};
 pub use plan::{Plan, PlanError, Set, Step, Wanted, plan};
 pub use read::look_at;
 pub use tell::{NotAsked, Told, Unanswered};
+pub use way::Way;

@@ -112,15 +112,31 @@ pub fn properties(file: LimitKind, value: LimitValue) -> Vec<(&'static str, Valu
 /// Sets properties of a unit (`SetUnitProperties` of org.freedesktop.systemd1.Manager). `false`: systemd has no such
 /// unit.
 pub fn set(unit: &str, properties: &[(&str, Value)], lasting: Lasting) -> Result<bool, SystemdError> {
-    match call(unit, properties, lasting).map_err(SystemdError::Bus)? {
+    done(call(unit, properties, lasting).map_err(SystemdError::Bus)?)
+}
+
+fn done(answer: Answer) -> Result<bool, SystemdError> {
+    match answer {
         Answer::Done | Answer::Other => Ok(true),
         Answer::Refused { name, .. } if name == NO_SUCH_UNIT => Ok(false),
         Answer::Refused { name, text } => Err(SystemdError::Refused { name, text }),
     }
 }
 
+/// Has systemd stop a unit (`StopUnit` of org.freedesktop.systemd1.Manager), and does not wait for its end. `false`:
+/// systemd has no such unit.
+pub fn stop(unit: &str) -> Result<bool, SystemdError> {
+    let stopped = || -> Result<Answer, Error> {
+        let mut bus = connect()?;
+        bus.write_all(&wire::stop_unit(unit))?;
+        let (head, rest) = answer(&mut bus)?;
+        Ok(wire::answer(&head, &rest))
+    };
+    done(stopped().map_err(SystemdError::Bus)?)
+}
+
 /// Whether systemd runs here and can be asked.
-fn runs() -> bool {
+pub fn runs() -> bool {
     Path::new(SOCKET).exists()
 }
 

@@ -93,6 +93,15 @@ pub(super) fn set_unit_properties(unit: &str, properties: &[(&str, Value)], last
     call(to, "sba(sv)", &body)
 }
 
+/// The call of `StopUnit`.
+pub(super) fn stop_unit(unit: &str) -> Vec<u8> {
+    let mut body = Message::default();
+    body.text(unit);
+    body.text("replace");
+    let to = ["/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "StopUnit"];
+    call(to, "ss", &body)
+}
+
 /// The call that asks for a property of a unit.
 pub(super) fn get_property(unit: &str, interface: &str, name: &str) -> Vec<u8> {
     let mut body = Message::default();

@@ -9,6 +9,7 @@ use enforcer::{
     },
     names::Role,
     oom::Owner,
+    overhead::Term,
 };
 use enforcer_gate::{Limit, Micros, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,7 +215,7 @@ fn a_counter_in_the_kernel_and_one_of_ours_add_up() {
 }
 
 #[test]
-fn a_container_that_is_gone_has_no_series() {
+fn a_container_or_pod_that_is_gone_has_no_series() {
     let metrics = full::metrics();
     let of = |metrics: &Metrics, pod: &str| {
         series(&text(metrics))
@@ -222,6 +223,9 @@ fn a_container_that_is_gone_has_no_series() {
             .filter(|one| one.labels.get("pod").is_some_and(|name| name == pod))
             .count()
     };
+    // Of two containers, and what the pod costs.
+    assert_eq!(of(&metrics, "web-0"), 24 + Term::ALL.len() + 3);
+    metrics.set_overheads(Vec::new());
     assert_eq!(of(&metrics, "web-0"), 24);
     metrics.set_containers(vec![full::container("default", "web-1", "app")]);
     assert_eq!((of(&metrics, "web-0"), of(&metrics, "web-1")), (0, 12));

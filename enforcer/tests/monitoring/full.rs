@@ -6,9 +6,10 @@ use enforcer::{
     drift::Who,
     guard::{Count, Reason as GuardReason, Verdict as GuardVerdict},
     health::PartName,
-    metrics::{ContainerGauges, GuardGauges, Loss, Metrics, NodeGauges, Own},
+    metrics::{ContainerGauges, GuardGauges, Loss, Metrics, NodeGauges, OverheadCost, OverheadGauges, Own},
     names::{Place, Role},
     oom::{CgroupName, OomRecord, Owner},
+    overhead::Term,
     probe::{LimitKind, OomConstraint, Program, ProgramCost},
 };
 use enforcer_gate::{
@@ -39,6 +40,18 @@ pub(crate) fn container(namespace: &str, pod: &str, container: &str) -> Containe
     }
 }
 
+/// A pod that costs something in each term.
+fn overhead(namespace: &str, pod: &str) -> OverheadGauges {
+    OverheadGauges {
+        namespace: namespace.into(),
+        pod: pod.into(),
+        terms: Term::ALL.map(|term| (term, Bytes::from_mib(1))).into(),
+        residue: Bytes::from_mib(2),
+        helpers: 1,
+        cpu: Micros::from_millis(30),
+    }
+}
+
 pub(crate) fn node() -> NodeGauges {
     let cost = |program: &Program| ProgramCost {
         program: *program,
@@ -58,6 +71,7 @@ pub(crate) fn node() -> NodeGauges {
         in_flight: 2,
         parts: PartName::ALL.iter().map(|part| (*part, PartState::Ready)).collect(),
         guard: Some(GuardGauges { armed: true, verdicts: verdicts.collect() }),
+        overhead: Some(OverheadCost { reads: 400, cpu: Micros::from_millis(70) }),
         programs: Program::ALL.iter().map(cost).collect(),
         dropped: Loss::all().map(|loss| (loss, 9)).collect(),
         own: Some(Own {
@@ -166,6 +180,7 @@ pub(crate) fn metrics() -> Metrics {
     metrics.dropped(Loss::Event, 4);
     metrics
         .set_containers(vec![container("default", "web-0", "app"), container("default", "web-0", "sidecar")]);
+    metrics.set_overheads(vec![overhead("default", "web-0")]);
     metrics.set_node(node());
     metrics
 }

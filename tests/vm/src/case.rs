@@ -19,6 +19,12 @@ pub enum Tier {
     Full,
     /// Only in the guest with a Debian: systemd, D-Bus, container runtimes.
     Debian,
+    /// Only in a Debian guest that is a Kubernetes cluster.
+    Kubernetes,
+    /// The same, where time is no matter.
+    KubernetesFull,
+    /// The same, and only where `--filter` has `long_` in it, as their names have: they take too long for every run.
+    DebianLong,
 }
 
 /// Which cases a guest runs.
@@ -30,6 +36,10 @@ pub enum Selection {
     Full,
     /// Only those that need one.
     Debian,
+    /// Only those that need a cluster and are quick.
+    Kubernetes,
+    /// All that need a cluster.
+    KubernetesFull,
 }
 
 impl Selection {
@@ -38,6 +48,8 @@ impl Selection {
         match std::env::var("ENFORCER_TIER").as_deref() {
             Ok("smoke") => Self::Smoke,
             Ok("debian") => Self::Debian,
+            Ok("kubernetes") => Self::Kubernetes,
+            Ok("kubernetes-full") => Self::KubernetesFull,
             Ok(_) | Err(_) => Self::Full,
         }
     }
@@ -45,8 +57,10 @@ impl Selection {
     fn takes(self, tier: Tier) -> bool {
         match self {
             Self::Smoke => tier == Tier::Smoke,
-            Self::Full => tier != Tier::Debian,
-            Self::Debian => tier == Tier::Debian,
+            Self::Full => matches!(tier, Tier::Smoke | Tier::Full),
+            Self::Debian => matches!(tier, Tier::Debian | Tier::DebianLong),
+            Self::Kubernetes => tier == Tier::Kubernetes,
+            Self::KubernetesFull => matches!(tier, Tier::Kubernetes | Tier::KubernetesFull),
         }
     }
 }
@@ -119,6 +133,8 @@ pub fn file(path: &str) -> Result<(), String> {
     if Path::new(path).exists() { Ok(()) } else { Err(format!("{path} does not exist")) }
 }
 
+/// What a filter must say for the long cases, whose names have it.
+const LONG: &str = "long_";
 /// How many of the longest cases are named at the end.
 const LONGEST: usize = 12;
 /// What each case took.
@@ -128,7 +144,7 @@ static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
 ///
 /// A case fails as well where it leaves something behind, and the whole run ends where one does not end.
 pub fn run(cases: Vec<Case>, selection: Selection, share: Share) -> ! {
-    if selection == Selection::Debian {
+    if !matches!(selection, Selection::Smoke | Selection::Full) {
         // What systemd starts at boot would look as if a test had left it behind. How well it came up says nothing here.
         drop(std::process::Command::new("systemctl").args(["is-system-running", "--wait"]).output());
     }
@@ -140,6 +156,10 @@ pub fn run(cases: Vec<Case>, selection: Selection, share: Share) -> ! {
     for (_, case) in selected.filter(|(place, _)| share.takes(*place)) {
         let trial = Trial::test(case.name, move || watched(case.name, case.run));
         if arguments.is_filtered_out(&trial) {
+            continue;
+        }
+        let is_named = arguments.filter.as_ref().is_some_and(|filter| filter.contains(LONG));
+        if case.tier == Tier::DebianLong && !is_named {
             continue;
         }
         match (case.needs)() {

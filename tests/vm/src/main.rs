@@ -1,6 +1,7 @@
 //! Tests that need a real kernel; run inside the VM.
 //!
-//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only; `debian` runs only what needs a Debian. `ENFORCER_SHARE=1/2` runs the first of two shares. The one argument `verifier` prints
+//! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only; `debian` runs only what needs a Debian.
+//! `ENFORCER_SHARE=1/2` runs the first of two shares. The one argument `verifier` prints
 //! what the kernel's verifier counts in each program instead.
 
 mod actuate;
@@ -15,6 +16,7 @@ mod drift;
 mod guard;
 mod guest;
 mod oom;
+mod overhead;
 mod probe;
 mod process;
 mod resize;
@@ -42,6 +44,7 @@ fn main() {
     cases.extend(guard::cases());
     cases.extend(drift::cases());
     cases.extend(oom::cases());
+    cases.extend(overhead::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());
     case::run(cases, case::Selection::asked(), case::Share::asked());

@@ -237,7 +237,11 @@ impl Gate {
         if ours.is_none() || ours == Some(new) || put_back {
             return;
         }
-        if file == LimitFile::Max && run.awaits(new) {
+        let by_other = match file {
+            LimitFile::Max => run.awaits(new),
+            LimitFile::High => run.loses_brake(new),
+        };
+        if by_other {
             self.read_at(now, now);
             return;
         }

@@ -112,7 +112,9 @@ impl Gate {
     fn done(&mut self, slot: &Slot, now: Instant) -> Step {
         let Some(run) = &mut self.run else { return unexpected(slot) };
         match (&slot.command.action, &run.stage) {
-            (Action::SetBrake { .. }, Stage::Trial(_)) => run.open_window(now),
+            // Once more where another took it off: the window begins anew.
+            (Action::SetBrake { .. }, Stage::Trial(_) | Stage::Watching(_)) => run.open_window(now),
+            (Action::SetBrake { .. }, Stage::Committing(_)) => Step::Observe(now),
             (Action::Commit { .. }, Stage::Committing(_)) => Step::Go(Stage::Watching(Window::default())),
             (Action::Restore { .. }, Stage::Restoring(restoring)) => Step::Finish(restoring.goal.clone()),
             (

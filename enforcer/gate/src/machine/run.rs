@@ -94,6 +94,8 @@ pub(super) struct Run {
     pub(super) max_written: bool,
     /// Another wrote it there.
     pub(super) overtaken: bool,
+    /// Another has taken the brake off.
+    pub(super) unbraked: bool,
     pub(super) notes: Notes,
 }
 
@@ -125,6 +127,7 @@ impl Run {
             high_written: None,
             max_written: false,
             overtaken: false,
+            unbraked: false,
             notes: Notes::default(),
         }
     }
@@ -175,6 +178,13 @@ impl Run {
         self.take(sample, policy, now);
         if let Some(reason) = self.disturbed(sample) {
             return Step::Stop(reason);
+        }
+        if core::mem::take(&mut self.unbraked) {
+            let high = Limit::Bytes(self.brake(policy));
+            return match alarm(self, policy) {
+                Some(reason) => Step::Stop(reason),
+                None => Step::Act(Action::SetBrake { high }),
+            };
         }
         // Taken out so that a state can look at the shrink it is part of.
         match core::mem::replace(&mut self.stage, Stage::Observing) {
@@ -315,6 +325,14 @@ impl Run {
         expects && !restoring && is_lower && max == Limit::Bytes(self.target)
     }
 
+    /// Whether the other's update has put `memory.high` back as it was found. A runtime that goes through systemd does: with any
+    /// memory limit of a unit systemd writes all of them.
+    pub(super) fn loses_brake(&self, high: Limit) -> bool {
+        let lowered = matches!(self.stage, Stage::Trial(_) | Stage::Committing(_) | Stage::Watching(_));
+        let as_found = self.found.is_some_and(|found| found.high == high);
+        lowered && self.request.by_other && as_found && self.high_written.is_some_and(|ours| ours != high)
+    }
+
     /// What no state goes on with.
     fn disturbed(&mut self, sample: &Sample) -> Option<Reason> {
         let target = Limit::Bytes(self.target);
@@ -326,7 +344,10 @@ impl Run {
             return Some(Reason::LimitWritten { file: LimitFile::Max, found: sample.max });
         }
         let expected_high = self.high_written.or(self.found.map(|f| f.high));
-        if expected_high.is_some_and(|expected| expected != sample.high) {
+        if self.loses_brake(sample.high) {
+            self.unbraked = true;
+            self.notes.add("another's update took the brake off: it is set anew");
+        } else if expected_high.is_some_and(|expected| expected != sample.high) {
             return Some(Reason::LimitWritten { file: LimitFile::High, found: sample.high });
         }
         if sample.frozen && sample.populated {

@@ -1,7 +1,7 @@
 //! Flat keyed files: one `key value` a line.
 
 use super::{Malformed, decimal};
-use enforcer_gate::{Bytes, MemoryEvents, MemoryStat};
+use enforcer_gate::{Bytes, MemoryEvents, MemoryStat, Micros};
 
 /// `cgroup.events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,14 +123,28 @@ pub fn cgroup_events(text: &[u8]) -> Result<CgroupEvents, Malformed> {
 
 /// `nr_descendants` of `cgroup.stat`: live cgroups below this one.
 pub fn cgroup_stat_descendants(text: &[u8]) -> Result<u64, Malformed> {
-    let mut count = None;
+    one(text, "nr_descendants")
+}
+
+/// `nr_dying_descendants` of `cgroup.stat`: cgroups below that are removed and still charged for something.
+pub fn cgroup_stat_dying(text: &[u8]) -> Result<u64, Malformed> {
+    one(text, "nr_dying_descendants")
+}
+
+/// `usage_usec` of `cpu.stat`: CPU time of a cgroup and all below it.
+pub fn cpu_stat_usage(text: &[u8]) -> Result<Micros, Malformed> {
+    one(text, "usage_usec").map(Micros::new)
+}
+
+fn one(text: &[u8], wanted: &'static str) -> Result<u64, Malformed> {
+    let mut found = None;
     lines(text, |key, value, line| {
-        if key == b"nr_descendants" {
-            count = Some(decimal(value).ok_or(Malformed::NotANumber { line })?);
+        if key == wanted.as_bytes() {
+            found = Some(decimal(value).ok_or(Malformed::NotANumber { line })?);
         }
         Ok(())
     })?;
-    count.ok_or(Malformed::Missing { key: "nr_descendants" })
+    found.ok_or(Malformed::Missing { key: wanted })
 }
 
 #[cfg(test)]
@@ -180,6 +194,8 @@ mod tests {
         assert_eq!(cgroup_events(b"populated 1\n"), Err(Malformed::Missing { key: "frozen" }));
         assert_eq!(cgroup_events(b"populated 2\nfrozen 0\n"), Err(Malformed::NotANumber { line: 1 }));
         assert_eq!(cgroup_stat_descendants(b"nr_descendants 12\nnr_dying_descendants 3\n"), Ok(12));
+        assert_eq!(cpu_stat_usage(b"usage_usec 12\nuser_usec 3\n"), Ok(Micros::new(12)));
+        assert_eq!(cpu_stat_usage(b"user_usec 3\n"), Err(Malformed::Missing { key: "usage_usec" }));
     }
 
     proptest! {

@@ -8,7 +8,10 @@ mod limit;
 mod meminfo;
 mod pressure;
 
-pub use flat::{CgroupEvents, StatExtra, cgroup_events, cgroup_stat_descendants, memory_events, memory_stat};
+pub use flat::{
+    CgroupEvents, StatExtra, cgroup_events, cgroup_stat_descendants, cgroup_stat_dying, cpu_stat_usage,
+    memory_events, memory_stat,
+};
 pub use limit::{limit, number};
 pub use meminfo::swap_free;
 pub use pressure::{pressure, pressure_avg10};

@@ -4,8 +4,12 @@ mod place;
 mod report;
 mod why;
 
-use super::{Exit, Failure, ask::Admin, failure::Reason, json, options::Json};
-use crate::{admin::AskError, cgroup::shown, inventory::Target};
+use super::{Exit, Failure, ask::Admin, failure::Reason, json, kube, options::Json};
+use crate::{
+    admin::{AskError, model::Explanation},
+    cgroup::shown,
+    inventory::Target,
+};
 use place::{PlaceError, owner};
 pub(super) use report::render;
 
@@ -17,7 +21,9 @@ const WITHOUT: &str =
 /// Why a container is at its memory limit, how low that could go, what is in flight, what blocks it, and what happened
 /// to it lately
 ///
-/// Asks the agent of this node. A whole pod has each of its containers explained. A cgroup stands for the container whose
+/// Asks the agent of this node, and the API server where KUBECONFIG, --kubeconfig or a service account says that there is
+/// one: what is desired, allocated and actual, how a resize stands, and why it is stuck. A whole pod has each of its
+/// containers explained. A cgroup stands for the container whose
 /// it is, or in whose it is; the one right above a pod's containers (the pod's slice) for the pod.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -28,6 +34,8 @@ pub(super) struct Options {
     /// The pod or container, as pod/NAMESPACE/NAME[:CONTAINER]; or its cgroup, absolute or below the cgroup mount
     #[arg(value_name = "TARGET", value_parser = named)]
     target: Named,
+    #[command(flatten)]
+    access: kube::Access,
     #[command(flatten)]
     admin: Admin,
     #[command(flatten)]
@@ -40,9 +48,32 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         Named::Cgroup(path) => of_cgroup(&options.admin, path)?,
     };
     let asked = options.admin.ask(WHAT, async |client| client.explain(&target).await);
-    let explanation = asked.map_err(|failure| on(failure, target.to_string()))?;
-    super::print(&if options.json.json { json::line(&explanation) } else { render(&explanation) })?;
+    let asked = asked.map_err(|failure| on(failure, target.to_string()));
+    let view = kube::view(WHAT, &options.access, &target, asked.as_ref().ok());
+    let (told, left) = match (asked, view) {
+        (Ok(explanation), Ok(view)) => (text(options, Some(&explanation), view.as_ref()), None),
+        // One of the two is better than none; of the other is told.
+        (Ok(explanation), Err(failure)) => (text(options, Some(&explanation), None), Some(failure)),
+        (Err(failure), Ok(Some(view))) => (text(options, None, Some(&view)), Some(failure)),
+        (Err(failure), Ok(None)) => return Err(failure),
+        (Err(mut failure), Err(other)) => {
+            failure.reasons.extend(other.reasons);
+            return Err(failure);
+        }
+    };
+    super::print(&told)?;
+    if let Some(failure) = left {
+        failure.print(options.json.json);
+    }
     Ok(Exit::Done)
+}
+
+fn text(options: &Options, explanation: Option<&Explanation>, view: Option<&kube::View>) -> String {
+    if options.json.json {
+        return explanation.map(json::line).into_iter().chain(view.map(json::line)).collect();
+    }
+    let parts: Vec<_> = explanation.map(render).into_iter().chain(view.map(kube::View::render)).collect();
+    parts.join("\n")
 }
 
 /// How a target is named.

@@ -6,7 +6,7 @@ mod group;
 mod report;
 
 use super::{
-    Exit, Failure,
+    Exit, Failure, kube,
     options::{Cri, Json},
     shrink::{Thresholds, Way},
     target,
@@ -54,6 +54,8 @@ pub(in crate::cli) struct Options {
     #[command(flatten)]
     way: Way,
     #[command(flatten)]
+    following: kube::Following,
+    #[command(flatten)]
     cri: Cri,
     #[command(flatten)]
     json: Json,
@@ -77,12 +79,24 @@ pub(super) struct Order<'a> {
 pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     let share = options.cpu_weight.map(CpuShare::Weight).or(options.cpu_shares.map(CpuShare::Shares));
     let name = options.target.to_string_lossy();
+    let ask = Ask { memory: options.memory, cpu: options.cpu, share };
+    let Some(via) = options.way.via() else {
+        return kube::carry_out(&kube::Order {
+            what: WHAT,
+            target: &name,
+            ask,
+            only_down: false,
+            dry_run: options.dry_run,
+            following: &options.following,
+            json: options.json.json,
+        });
+    };
     let order = Order {
         what: WHAT,
         target: &name,
-        ask: Ask { memory: options.memory, cpu: options.cpu, share },
+        ask,
         only_down: false,
-        via: options.way.via,
+        via,
         dry_run: options.dry_run,
         thresholds: &options.thresholds,
         json: options.json.json,
@@ -90,7 +104,7 @@ pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
     if !Target::is_meant(&name) {
         return group::run(&order, &options.target);
     }
-    let found = target::find(WHAT, &name, &options.cri, options.way.via == Via::Cgroup)?;
+    let found = target::find(WHAT, &name, &options.cri, via == Via::Cgroup)?;
     match &found.container {
         Some(container) => of_container(&order, &found.node, &found.pod, container),
         None => group::run(&order, &found.cgroup(WHAT)?),

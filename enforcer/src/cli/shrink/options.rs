@@ -1,7 +1,10 @@
 //! What can be said about a shrink.
 
 use crate::{
-    cli::options::{self, Cri, Json, StateDirectory},
+    cli::{
+        kube::Following,
+        options::{self, Cri, Json, StateDirectory},
+    },
     config::Gate,
     resize::Via,
 };
@@ -30,6 +33,8 @@ pub(in crate::cli) struct Options {
     #[command(flatten)]
     pub(super) way: Way,
     #[command(flatten)]
+    pub(super) following: Following,
+    #[command(flatten)]
     pub(super) cri: Cri,
     #[command(flatten)]
     pub(super) json: Json,
@@ -39,9 +44,28 @@ pub(in crate::cli) struct Options {
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Way {
     /// How a container's limits are changed: cri tells the runtime, cgroup writes the files alone, which the runtime puts
-    /// back at its next update
+    /// back at its next update; kube patches pods/resize and has the kubelet do it, without the gate, and says why it is
+    /// stuck where it is
     #[arg(long, value_enum, value_name = "WAY", default_value = "cri")]
-    pub(in crate::cli) via: Via,
+    via: ViaName,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ViaName {
+    Cri,
+    Cgroup,
+    Kube,
+}
+
+impl Way {
+    /// By which way of this node's; `None`: by the API server.
+    pub(in crate::cli) fn via(&self) -> Option<Via> {
+        match self.via {
+            ViaName::Cri => Some(Via::Cri),
+            ViaName::Cgroup => Some(Via::Cgroup),
+            ViaName::Kube => None,
+        }
+    }
 }
 
 /// What the gate goes by.

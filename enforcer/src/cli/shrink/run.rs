@@ -8,7 +8,7 @@ use crate::{
     actuate::{SessionOptions, StateDir, check_free},
     cgroup::{Cgroup, Sampler, shown},
     cli::{
-        Exit, Failure, certificate, failure, json, options as common, print,
+        Exit, Failure, certificate, failure, json, kube, options as common, print,
         resize::{self, Order},
         target::{self, Found},
     },
@@ -50,17 +50,31 @@ struct Report<'a> {
 }
 
 pub(in crate::cli) fn run(options: &Options) -> Result<Exit, Failure> {
+    let Some(via) = options.way.via() else { return by_kubelet(options) };
     match options.target.to_str().filter(|text| Target::is_meant(text)) {
-        Some(text) => of_container(options, text),
+        Some(text) => of_container(options, text, via),
         None => of_cgroup(options, options.target.as_path(), &[]),
     }
 }
 
+/// By a patch of `pods/resize`.
+fn by_kubelet(options: &Options) -> Result<Exit, Failure> {
+    kube::carry_out(&kube::Order {
+        what: WHAT,
+        target: &options.target.to_string_lossy(),
+        ask: Ask { memory: Some(Limit::Bytes(options.to)), ..Ask::default() },
+        only_down: true,
+        dry_run: options.dry_run,
+        following: &options.following,
+        json: options.json.json,
+    })
+}
+
 /// Of a container: through its runtime, or where its limit acts.
-fn of_container(options: &Options, text: &str) -> Result<Exit, Failure> {
-    let found = target::find(WHAT, text, &options.cri, options.way.via == Via::Cgroup)?;
+fn of_container(options: &Options, text: &str, via: Via) -> Result<Exit, Failure> {
+    let found = target::find(WHAT, text, &options.cri, via == Via::Cgroup)?;
     if let Found { node, pod, container: Some(container) } = &found
-        && options.way.via == Via::Cri
+        && via == Via::Cri
     {
         let order = Order {
             what: WHAT,

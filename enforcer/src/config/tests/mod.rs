@@ -175,7 +175,7 @@ fn files_are_found_bounded_and_told_by_name() {
 }
 
 /// For each key a value that is not its default.
-pub(super) const OTHERS: [(&str, &str); 39] = [
+pub(super) const OTHERS: [(&str, &str); 42] = [
     ("agent.state_dir", "/a"),
     ("agent.admin_socket", "/b"),
     ("agent.paused", "true"),
@@ -196,6 +196,9 @@ pub(super) const OTHERS: [(&str, &str); 39] = [
     ("guard.margin", "0"),
     ("guard.store", "/g"),
     ("guard.store_max", "65Mi"),
+    ("overhead.watch", "true"),
+    ("overhead.interval", "1s"),
+    ("overhead.reads_per_second", "1"),
     ("gate.observe", "1s"),
     ("gate.window", "20s"),
     ("gate.watch", "1s"),

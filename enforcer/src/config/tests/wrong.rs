@@ -171,13 +171,16 @@ fn what_was_meant_is_said() {
         ("[policy]\nstore_max = 1", "did you mean oom.store_max or guard.store_max? [policy] has"),
         ("[http]\nfrob = 1", "[http] has listen"),
         ("[gaurd]", "did you mean [guard]?"),
-        ("[frob]", "the sections are agent, cri, http, oom, drift, guard, gate, policy"),
+        ("[frob]", "the sections are agent, cri, http, oom, drift, guard, overhead, gate, policy"),
         ("store = 1", "there is oom.store, guard.store, oom.store_max and guard.store_max"),
         ("margin = 1", "there is guard.margin, policy.margin_percent and policy.margin_min"),
         ("socket = 1", "there is cri.socket and agent.admin_socket"),
         ("mrgin = 1", "did you mean guard.margin?"),
         ("margin_prcent = 1", "did you mean policy.margin_percent?"),
-        ("Interval = 1", "there is agent.reading_interval, policy.interval and policy.interval_max"),
+        (
+            "Interval = 1",
+            "there is agent.reading_interval, overhead.interval, policy.interval and policy.interval_max",
+        ),
         ("[guard]\nmrgin = 1", "did you mean guard.margin?"),
         (
             "[policy]\nmargin = 1",
@@ -185,7 +188,10 @@ fn what_was_meant_is_said() {
         ),
         ("[policy]\nmode = 1", "did you mean guard.mode? [policy] has default, label"),
         ("[agent]\nsocket = 1", "did you mean agent.admin_socket or cri.socket? [agent] has"),
-        ("[agent]\ninterval = 1", "did you mean agent.reading_interval or policy.interval?"),
+        (
+            "[agent]\ninterval = 1",
+            "did you mean agent.reading_interval, overhead.interval or policy.interval?",
+        ),
         ("[http]\nsokcet = 1", "did you mean cri.socket? [http] has listen"),
         ("policy = 1", "its keys are default, label, margin_percent"),
         ("gaurd.mode = 1", "did you mean [guard]?"),
@@ -263,7 +269,7 @@ fn what_is_wrong_on_the_command_line_is_told_with_the_rest() {
         "policy.default=\"gaurd\"",
     ];
     let expected = "\
-f:1:1: frob: there is no such section; the sections are agent, cri, http, oom, drift, guard, gate, policy
+f:1:1: frob: there is no such section; the sections are agent, cri, http, oom, drift, guard, overhead, gate, policy
 --set policy.default: it is not KEY=VALUE; write KEY=VALUE, as in policy.default=guard
 --set =1: it is not KEY=VALUE; write KEY=VALUE, as in policy.default=guard
 --set policy.defualt: there is no such key; did you mean policy.default?
@@ -271,7 +277,7 @@ f:1:1: frob: there is no such section; the sections are agent, cri, http, oom, d
 --set policy: it is a section and has no value of its own; its keys are default, label, margin_percent, margin_min, \
 floor, ceiling, gain_min, interval, interval_max, window, changes_per_hour, pressure_avg10
 --set mode: it stands in no section; there is guard.mode
---set frob.x: there is no such key; the sections are agent, cri, http, oom, drift, guard, gate, policy
+--set frob.x: there is no such key; the sections are agent, cri, http, oom, drift, guard, overhead, gate, policy
 --set policy.floor: 0 is too little; give a quantity such as \"256Mi\", or a number of bytes, from 4Ki to 1Ti
 --set policy.pressure_avg10: it is \"x\\u{1b}\", not a number; give a number from 0 to 100 with at most two digits \
 behind the point

@@ -1,6 +1,5 @@
 //! The inventory of a real containerd's pods, as a person and a program see it.
 
-mod message;
 pub(crate) mod rig;
 
 use crate::debian::{output, read, write};

@@ -1,11 +1,11 @@
 //! A containerd of the test's own, with an image made of the guest's busybox, and a stand-in for the kubelet.
 
-use super::message::{
-    ContainerConfig, ContainerSecurity, CreateContainerRequest, CreateContainerResponse, Dns, IdRequest,
-    LinuxContainer, LinuxSandbox, NODE, NamespaceOption, Nothing, PodSandboxConfig, RunPodSandboxRequest,
-    RunPodSandboxResponse, SandboxSecurity,
-};
 use crate::debian::{output, run};
+use enforcer::cri::making::{
+    ContainerConfig, ContainerSecurity, CreateContainerRequest, CreateContainerResponse, Dns, IdRequest,
+    LinuxContainer, LinuxSandbox, NODE, NamespaceOption, Nothing, POD, PodSandboxConfig,
+    RunPodSandboxRequest, RunPodSandboxResponse, SandboxSecurity,
+};
 use enforcer::cri::message::{ContainerMetadata, ImageSpec, LinuxContainerResources, PodSandboxMetadata};
 use enforcer::cri::{Client, CriError};
 pub(crate) use enforcer_vm_tests::agent_rig::LONG;
@@ -28,6 +28,10 @@ pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
 pub(crate) const STOPPING: [&str; 2] = ["stopping-runc", "stopping-crun"];
 /// While this is there updates are not stopped any more.
 const UPDATES_GO_ON: &str = "/run/enforcer-updates-go-on";
+/// The handler of a shim that has another name than shims have.
+pub(crate) const ODD: &str = "odd";
+const ODD_PROGRAM: &str = "/run/enforcer-odd-helper";
+const SHIM: &str = "/usr/bin/containerd-shim-runc-v2";
 const IMAGE: &str = "docker.io/local/busybox:1";
 /// The root of a containerd that has the image and nothing else.
 const SEED: &str = "/var/lib/enforcer-containerd-seed";
@@ -106,10 +110,15 @@ impl Containerd {
             "version = 2\nroot = \"{path}/root\"\nstate = \"/run/enforcer-containerd\"\n\
              [grpc]\naddress = \"{SOCKET}\"\n\
              [{plugin}]\nsandbox_image = \"{IMAGE}\"\n\
-             [{plugin}.containerd]\ndefault_runtime_name = \"runc\"\n{}{}{}",
+             [{plugin}.containerd]\ndefault_runtime_name = \"runc\"\n{}{}{}{}",
             handler("runc", "runc"),
             handler("crun", "crun"),
-            STOPPING.map(|name| handler(name, &stopping_program(name))).concat()
+            STOPPING.map(|name| handler(name, &stopping_program(name))).concat(),
+            handler(ODD, "runc").replacen(
+                "runtime_type",
+                &format!("runtime_path = \"{ODD_PROGRAM}\"\nruntime_type"),
+                1
+            )
         );
         fs::write(folder.path().join("config.toml"), config).expect("write the configuration");
         for name in STOPPING {
@@ -117,6 +126,7 @@ impl Containerd {
             fs::write(&program, stopping_script(name)).expect("write a runtime");
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("let it run");
         }
+        fs::copy(SHIM, ODD_PROGRAM).expect("copy the shim");
         updates_stop();
         let seed = Path::new(SEED);
         if seed.exists() {
@@ -214,7 +224,7 @@ impl Containerd {
             linux: Some(LinuxSandbox {
                 cgroup_parent: format!("/kubepods.slice/kubepods-burstable.slice/{slice}"),
                 security_context: Some(SandboxSecurity {
-                    namespace_options: Some(NamespaceOption { network: NODE }),
+                    namespace_options: Some(NamespaceOption { network: NODE, pid: POD }),
                 }),
             }),
         };
@@ -253,9 +263,10 @@ impl Containerd {
             linux: Some(LinuxContainer {
                 resources: Some(resources),
                 security_context: Some(ContainerSecurity {
-                    namespace_options: Some(NamespaceOption { network: NODE }),
+                    namespace_options: Some(NamespaceOption { network: NODE, pid: POD }),
                 }),
             }),
+            ..ContainerConfig::default()
         };
         let request = CreateContainerRequest {
             pod_sandbox_id: sandbox,
@@ -272,6 +283,12 @@ impl Containerd {
     pub(crate) async fn tell(&self, call: &'static str, id: &str) {
         let client = self.client().await;
         let _: Nothing = client.call(call, IdRequest { id: id.into() }).await.expect(call);
+    }
+
+    /// Its cgroup, below the mount.
+    pub(crate) fn cgroup(&self) -> String {
+        let own = fs::read_to_string(format!("/proc/{}/cgroup", self.child.id())).expect("it runs");
+        own.trim().strip_prefix("0::/").expect("cgroup v2").to_owned()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

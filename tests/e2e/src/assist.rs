@@ -1,0 +1,133 @@
+//! The agent beside a kubelet that lowers limits: what could go through does, and what turns out to be too low goes back,
+//! in the kernel and in the API.
+
+use super::cluster::{LogsOnFailure, NODE, version};
+use super::guest::{MIB, block_on, bytes, kills, read};
+use super::pod::{LONG, Pod, actual_memory, container, is_settled, limits, restarts};
+use enforcer_vm_tests::agent_rig::{Agent, says, text};
+use serde_json::{Value, json};
+use std::time::Instant;
+
+fn told(what: &str, text: &str) {
+    println!("MEASURED {} with the agent's help, {what}: {text}", version());
+}
+
+fn agent() -> Agent {
+    let node = format!("kubernetes.node={NODE}");
+    Agent::ready(&[
+        "kubernetes.enabled=true",
+        &node,
+        "kubernetes.kubeconfig=/opt/kubernetes/super-admin.conf",
+        "kubernetes.take_back=true",
+        "guard.mode=enforce",
+        "agent.reading_interval=1s",
+        "gate.budget=600s",
+    ])
+}
+
+async fn cared_for(name: &str) -> Pod {
+    let labels = json!({"labels": {"enforcer.dev/policy": "guard"}});
+    let pod = Pod::run_with(name, vec![container("app", &limits(160, 200))], labels, json!({})).await;
+    pod.is_led("app").await;
+    pod.lead("app", "grow 10Mi").await;
+    pod
+}
+
+fn desired(object: &Value) -> &str {
+    object["spec"]["containers"][0]["resources"]["limits"]["memory"].as_str().unwrap_or_default()
+}
+
+async fn events_of(pod: &Pod, reason: &str) -> Vec<String> {
+    let began = Instant::now();
+    loop {
+        let found: Vec<_> =
+            pod.events().await.into_iter().filter(|event| event.starts_with(reason)).collect();
+        if !found.is_empty() {
+            return found;
+        }
+        assert!(began.elapsed() < LONG, "no event {reason}: {:?}", pod.events().await);
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
+}
+
+/// What the kubelet alone refuses for ever for the sake of clean cache.
+pub(crate) fn page_cache() {
+    block_on(async {
+        let _logs = LogsOnFailure;
+        let agent = agent();
+        let pod = cared_for("way").await;
+        pod.lead("app", "cache 120Mi").await;
+        let scope = pod.scope("app");
+        assert!(bytes(&scope, "memory.current") > 120 * MIB);
+        agent.seen("app", "guarded", |view| view.policy == "guard" && view.usage.is_some()).await;
+        pod.resize_memory("app", 100).await;
+        let lower = |pod: &Value| actual_memory(pod, "app") == "100Mi" && is_settled(pod);
+        let (_, took) = pod.until("goes through", LONG, lower).await;
+        told("page cache", &format!("through after {:.1} s", took.as_secs_f64()));
+        let verdict = agent.heard("the verdict", |said| says(said, "verdict", "to 100Mi: committed"));
+        told("page cache", text(&verdict));
+        told("page cache", &events_of(&pod, "ShrinkSafe").await.join("; "));
+        let limits = (bytes(&scope, "memory.max"), bytes(&pod.slice(), "memory.max"));
+        assert_eq!(limits, (100 * MIB, 100 * MIB));
+        assert_eq!(read(&scope, "memory.high"), "max", "the brake is off");
+        assert_eq!((kills(&pod.slice()), restarts(&pod.now().await, "app")), (0, 0));
+        let drift = agent.said_so_far().iter().filter(|said| said["kind"] == "drift").count();
+        assert_eq!(drift, 0);
+        pod.end().await;
+        agent.end();
+    });
+}
+
+/// Its need rises right after the kubelet has lowered the limit.
+pub(crate) fn take_back() {
+    block_on(async {
+        let _logs = LogsOnFailure;
+        let agent = agent();
+        let pod = cared_for("back").await;
+        let scope = pod.scope("app");
+        agent.seen("app", "guarded", |view| view.policy == "guard" && view.usage.is_some()).await;
+        pod.resize_memory("app", 100).await;
+        let lower = |pod: &Value| actual_memory(pod, "app") == "100Mi" && is_settled(pod);
+        pod.until("goes through", LONG, lower).await;
+        assert_eq!(bytes(&pod.slice(), "memory.max"), 100 * MIB);
+        let began = Instant::now();
+        pod.tell("app", "grow 110Mi");
+        let higher =
+            |pod: &Value| desired(pod) == "160Mi" && actual_memory(pod, "app") == "160Mi" && is_settled(pod);
+        pod.until("has its limit back", LONG, higher).await;
+        told(
+            "take-back",
+            &format!("spec and status agree again {:.1} s after", began.elapsed().as_secs_f64()),
+        );
+        let limits = (bytes(&scope, "memory.max"), bytes(&pod.slice(), "memory.max"));
+        assert_eq!(limits, (160 * MIB, 160 * MIB));
+        assert_eq!((kills(&pod.slice()), restarts(&pod.now().await, "app")), (0, 0));
+        let said = agent.heard("the end of it", |said| says(said, "verdict", "restored"));
+        told("take-back", text(&said));
+        let events = events_of(&pod, "ShrinkTakenBack").await;
+        assert_eq!(events.len(), 1, "{events:?}");
+        told("take-back", &events.join("; "));
+        pod.end().await;
+        agent.end();
+    });
+}
+
+/// What is needed can't be taken: refused, with the safe minimum on the pod, and nobody dies.
+pub(crate) fn refused() {
+    block_on(async {
+        let _logs = LogsOnFailure;
+        let agent = agent();
+        let pod = cared_for("needed").await;
+        pod.lead("app", "grow 110Mi").await;
+        let scope = pod.scope("app");
+        agent.seen("app", "guarded", |view| view.policy == "guard" && view.usage.is_some()).await;
+        pod.resize_memory("app", 100).await;
+        let event = events_of(&pod, "ShrinkRefused").await.join("; ");
+        assert!(event.contains("safe minimum"), "{event}");
+        told("refused", &event);
+        assert_eq!(bytes(&scope, "memory.max"), 160 * MIB);
+        assert_eq!((kills(&pod.slice()), restarts(&pod.now().await, "app")), (0, 0));
+        pod.end().await;
+        agent.end();
+    });
+}
