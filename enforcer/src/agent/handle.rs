@@ -280,9 +280,9 @@ impl Agent {
             Err(failed) => failed.why.clone(),
         };
         if self.kubelet.has(&ended.id) {
-            self.way_ended(ended)
+            self.way_ended(ended);
         } else {
-            self.steward.ended(ended, at)
+            self.steward.ended(ended, at);
         }
         if let Some(entry) = self.book.get_mut(&ended.id) {
             entry.ended(at, ended.in_force());

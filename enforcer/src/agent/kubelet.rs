@@ -212,12 +212,12 @@ impl Agent {
             to: wish.to,
             by: BY,
         };
-        let Some(with) = self.with(&ask) else { return };
+        let Some(hands) = self.with(&ask) else { return };
         let (came, within) = (Rc::<OnceCell<Way>>::default(), self.config.kubernetes.within);
         let within = Duration::from_micros(within.get());
         let watch_window = self.config.kubernetes.watch.max(self.policy.watch_window);
         let told = Rc::clone(&came);
-        let work = move |given: Given| with.make_way(given, watch_window, within, told);
+        let work = move |given: Given| hands.make_way(given, watch_window, within, told);
         self.kubelet.open.insert(wish.id.clone(), (wish, came));
         if !self.begin(ask, work) {
             // Its pod has another change in flight: it is looked at again with the next beat.

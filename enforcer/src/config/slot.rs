@@ -63,11 +63,10 @@ impl Slot {
             Self::Percent(at) => *at(to) = *at(from),
             Self::GuardMode(at, _) => *at(to) = *at(from),
             Self::Mode(at, _) => *at(to) = *at(from),
-            Self::Socket(at) => at(from).clone_into(at(to)),
+            Self::Socket(at) | Self::Name(at) => at(from).clone_into(at(to)),
             Self::Label(at) => at(from).clone_into(at(to)),
             Self::Listen(at) => *at(to) = *at(from),
             Self::File(at, _) => at(from).clone_into(at(to)),
-            Self::Name(at) => at(from).clone_into(at(to)),
         }
     }
 
@@ -162,11 +161,10 @@ impl Slot {
             }
             Self::GuardMode(at, _) => quoted(at(config).name()),
             Self::Mode(at, _) => quoted(at(config).name()),
-            Self::Socket(at) => some(at(config).clone()),
+            Self::Socket(at) | Self::Name(at) => some(at(config).clone()),
             Self::Label(at) => quoted(at(config)),
             Self::Listen(at) => some(at(config).map(|listen| listen.to_string())),
             Self::File(at, _) => some(at(config).as_ref().map(|path| path.to_string_lossy().into_owned())),
-            Self::Name(at) => some(at(config).clone()),
         }
     }
 }

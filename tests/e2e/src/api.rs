@@ -69,9 +69,9 @@ pub(crate) async fn create(path: &str, object: &Value) -> Value {
 }
 
 /// A strategic merge patch, whatever comes of it.
-pub(crate) async fn try_patch(path: &str, patch: &Value) -> Answer {
+pub(crate) async fn try_patch(path: &str, change: &Value) -> Answer {
     let kind = "application/strategic-merge-patch+json";
-    call("PATCH", path, kind, patch.to_string()).await.expect("an answer")
+    call("PATCH", path, kind, change.to_string()).await.expect("an answer")
 }
 
 /// What is told of objects, one after another.

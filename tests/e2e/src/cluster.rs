@@ -182,11 +182,14 @@ pub(crate) fn launch_with(name: &str, program: &str, arguments: &[String], told:
         command.env("NOTIFY_SOCKET", &notify);
     }
     let mut child = command.spawn().unwrap_or_else(|error| panic!("start {name}: {error}"));
+    if !told {
+        return child;
+    }
     let began = Instant::now();
     let mut said = [0; 256];
-    while told {
+    loop {
         match socket.recv(&mut said) {
-            Ok(length) if String::from_utf8_lossy(&said[..length]).contains("READY=1") => break,
+            Ok(length) if String::from_utf8_lossy(&said[..length]).contains("READY=1") => return child,
             Ok(_) | Err(_) => {}
         }
         // Nothing more is to be heard of one that has ended.
@@ -194,7 +197,6 @@ pub(crate) fn launch_with(name: &str, program: &str, arguments: &[String], told:
         assert!(ended.is_none(), "{name} ended: {ended:?}");
         assert!(began.elapsed() < START, "{name} does not say that it is ready");
     }
-    child
 }
 
 /// How often the API server is started: on a machine that is too busy it gives up on checks of its own that take longer

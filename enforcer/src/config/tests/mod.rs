@@ -175,7 +175,7 @@ fn files_are_found_bounded_and_told_by_name() {
 }
 
 /// For each key a value that is not its default.
-pub(super) const OTHERS: [(&str, &str); 42] = [
+pub(super) const OTHERS: [(&str, &str); 49] = [
     ("agent.state_dir", "/a"),
     ("agent.admin_socket", "/b"),
     ("agent.paused", "true"),
@@ -218,6 +218,13 @@ pub(super) const OTHERS: [(&str, &str); 42] = [
     ("policy.changes_per_hour", "1000"),
     ("policy.pressure_avg10", "12.34"),
     ("policy.pressure_avg10", "0"),
+    ("kubernetes.enabled", "true"),
+    ("kubernetes.kubeconfig", "/k"),
+    ("kubernetes.node", "node-b"),
+    ("kubernetes.watch", "44s"),
+    ("kubernetes.within", "59s"),
+    ("kubernetes.take_back", "true"),
+    ("kubernetes.events", "false"),
 ];
 
 #[test]

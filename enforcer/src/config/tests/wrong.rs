@@ -269,7 +269,7 @@ fn what_is_wrong_on_the_command_line_is_told_with_the_rest() {
         "policy.default=\"gaurd\"",
     ];
     let expected = "\
-f:1:1: frob: there is no such section; the sections are agent, cri, http, oom, drift, guard, overhead, gate, policy
+f:1:1: frob: there is no such section; the sections are agent, cri, http, oom, drift, guard, overhead, gate, policy, kubernetes
 --set policy.default: it is not KEY=VALUE; write KEY=VALUE, as in policy.default=guard
 --set =1: it is not KEY=VALUE; write KEY=VALUE, as in policy.default=guard
 --set policy.defualt: there is no such key; did you mean policy.default?
@@ -277,7 +277,7 @@ f:1:1: frob: there is no such section; the sections are agent, cri, http, oom, d
 --set policy: it is a section and has no value of its own; its keys are default, label, margin_percent, margin_min, \
 floor, ceiling, gain_min, interval, interval_max, window, changes_per_hour, pressure_avg10
 --set mode: it stands in no section; there is guard.mode
---set frob.x: there is no such key; the sections are agent, cri, http, oom, drift, guard, overhead, gate, policy
+--set frob.x: there is no such key; the sections are agent, cri, http, oom, drift, guard, overhead, gate, policy, kubernetes
 --set policy.floor: 0 is too little; give a quantity such as \"256Mi\", or a number of bytes, from 4Ki to 1Ti
 --set policy.pressure_avg10: it is \"x\\u{1b}\", not a number; give a number from 0 to 100 with at most two digits \
 behind the point
