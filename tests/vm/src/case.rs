@@ -78,6 +78,12 @@ impl Share {
     }
 }
 
+/// Whether the tests that take long run as well, each of which has its like among the others: where `ENFORCER_LONG` says so,
+/// or where a filter picks tests by name.
+fn long_ones(arguments: &Arguments) -> bool {
+    arguments.filter.is_some() || std::env::var("ENFORCER_LONG").is_ok_and(|value| value == "1")
+}
+
 /// One test: a panic is its failure.
 pub struct Case {
     /// `module::what_it_shows`
@@ -120,24 +126,38 @@ pub fn file(path: &str) -> Result<(), String> {
 }
 
 /// How many of the longest cases are named at the end.
-const LONGEST: usize = 12;
+const LONGEST: usize = 1200;
 /// What each case took.
 static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
 
 /// Runs the cases one after another, prints a line for each skip and what the longest took, and ends the process.
 ///
 /// A case fails as well where it leaves something behind, and the whole run ends where one does not end.
-pub fn run(cases: Vec<Case>, selection: Selection, share: Share) -> ! {
+///
+/// Those named in `long` run only where they are asked for ([`long_ones`]), and are counted as skipped elsewhere.
+pub fn run(cases: Vec<Case>, long: &[&str], selection: Selection, share: Share) -> ! {
+    for name in long {
+        assert!(
+            cases.iter().any(|case| case.name == *name),
+            "{name} is named as long, and there is no such test"
+        );
+    }
     if selection == Selection::Debian {
         // What systemd starts at boot would look as if a test had left it behind. How well it came up says nothing here.
         drop(std::process::Command::new("systemctl").args(["is-system-running", "--wait"]).output());
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
+    let long = if long_ones(&arguments) { &[] } else { long };
     let mut skipped = 0_usize;
     let mut trials = Vec::new();
-    let selected = cases.into_iter().filter(|case| selection.takes(case.tier)).enumerate();
-    for (_, case) in selected.filter(|(place, _)| share.takes(*place)) {
+    let selected = cases.into_iter().filter(|case| selection.takes(case.tier));
+    let (left_out, selected): (Vec<_>, Vec<_>) = selected.partition(|case| long.contains(&case.name));
+    for case in left_out.iter().filter(|_| share.number == 0) {
+        println!("SKIP {}: takes long; `cargo xtask test --full` runs it, or a filter", case.name);
+        skipped += 1;
+    }
+    for (_, case) in selected.into_iter().enumerate().filter(|(place, _)| share.takes(*place)) {
         let trial = Trial::test(case.name, move || watched(case.name, case.run));
         if arguments.is_filtered_out(&trial) {
             continue;
