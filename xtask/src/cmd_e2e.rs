@@ -59,10 +59,9 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
         ..GuestTier::bare(kernel, if options.full { FULL } else { SHORT })
     };
     println!("== {}", version.title());
+    let chosen = cmd_test::Options::of(options.filter.clone(), options.full);
     let print = |line: &str| println!("{line}");
-    let counts = lanes::run(vec![tier], 1, &print, |tier, out| {
-        cmd_test::guest(&kit, &tier, options.filter.as_deref(), out)
-    });
+    let counts = lanes::run(vec![tier], 1, &print, |tier, out| cmd_test::guest(&kit, &tier, &chosen, out));
     let Counts { passed, failed, .. } = counts.into_iter().next().unwrap_or_default();
     Ok(i32::from(failed > 0 || passed == 0))
 }

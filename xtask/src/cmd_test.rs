@@ -16,7 +16,10 @@ use std::time::Duration;
 /// Which tests to run.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Options {
-    /// Only this kernel, in full.
+    /// Also the tests that take long.
+    #[arg(long)]
+    full: bool,
+    /// Only this kernel, with all of its tests but those that take long.
     #[arg(long, value_parser = kernels::names())]
     kernel: Option<String>,
     /// Only tests whose name contains this.
@@ -31,6 +34,13 @@ pub(crate) struct Options {
     /// Only what needs a Debian, with the programs in this folder before the guest's own: another version of containerd, say.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["kernel", "host_only"])]
     programs: Option<PathBuf>,
+}
+
+impl Options {
+    /// For a guest whose kernel and programs are chosen elsewhere.
+    pub(crate) fn of(filter: Option<String>, full: bool) -> Self {
+        Self { filter, full, ..Self::default() }
+    }
 }
 
 /// What the VM tier runs; the benchmarks have a short form among the tests.
@@ -101,7 +111,7 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
         }
         let print = |line: &str| println!("{line}");
         summary.extend(lanes::run(tiers, lanes, &print, |tier, out| {
-            let counts = guest(&kit, &tier, options.filter.as_deref(), out);
+            let counts = guest(&kit, &tier, options, out);
             (tier.title(), counts)
         }));
     }
@@ -252,12 +262,12 @@ fn lanes() -> usize {
 }
 
 /// One tier on one kernel. Where the emulator dies on the way the tier is run once more.
-pub(crate) fn guest(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Counts {
+pub(crate) fn guest(kit: &Kit, tier: &GuestTier, options: &Options, out: &mut Out) -> Counts {
     out.line(&format!("\n== {}", tier.title()));
-    let mut counts = runner(kit, tier, filter, out);
+    let mut counts = runner(kit, tier, options, out);
     if let Some(died) = counts.as_ref().err().and_then(|error| error.downcast_ref::<EmulatorDied>()) {
         out.line(&format!("{died}\n    running the tier again"));
-        counts = runner(kit, tier, filter, out);
+        counts = runner(kit, tier, options, out);
     }
     counts.unwrap_or_else(|error| {
         out.line(&format!("{error:#}"));
@@ -266,14 +276,15 @@ pub(crate) fn guest(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut
 }
 
 /// One boot with the test runner, and what that counted.
-fn runner(kit: &Kit, tier: &GuestTier, filter: Option<&str>, out: &mut Out) -> Result<Counts> {
+fn runner(kit: &Kit, tier: &GuestTier, options: &Options, out: &mut Out) -> Result<Counts> {
     let mut boot = Boot::new(&["/bin/busybox", "env"]);
     boot.job.push(format!("ENFORCER_TIER={}", tier.name));
     boot.job.push(format!("ENFORCER_SHARE={}/{}", tier.share.0, tier.share.1));
+    boot.job.push(format!("ENFORCER_LONG={}", u8::from(options.full)));
     boot.job.push(format!("/bin/{}", tier.runner));
     boot.job.push("--color=never".into());
-    boot.job.extend(filter.map(str::to_owned));
-    boot.time_out = Duration::from_hours(1);
+    boot.job.extend(options.filter.clone());
+    boot.time_out = if options.full { Duration::from_hours(3) } else { Duration::from_hours(1) };
     boot.debian.clone_from(&tier.debian);
     boot.files.extend(tier.files.iter().cloned());
     boot.disks.clone_from(&tier.disks);

@@ -160,6 +160,9 @@ pub(crate) fn cargo_deny() -> Result<PathBuf> {
     if !own.exists() {
         let what = format!("building cargo-deny {CARGO_DENY}, once (some minutes)");
         let mut cargo = cargo_install("cargo-deny", CARGO_DENY, &tools);
+        // It runs for seconds: to optimise it takes longer than that saves.
+        cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_PROFILE_RELEASE_LTO", "off");
+        cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "256");
         long::cargo(&what, &mut cargo).context("build cargo-deny")?;
     }
     Ok(own)

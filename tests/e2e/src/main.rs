@@ -31,5 +31,5 @@ fn main() {
         full("agent::it_sees_a_pods_limit_that_was_left", agent::restart),
     ];
     cluster::start();
-    case::run(cases, Selection::asked(), Share::asked());
+    case::run(cases, &[], Selection::asked(), Share::asked());
 }

@@ -23,8 +23,6 @@ pub enum Tier {
     Kubernetes,
     /// The same, where time is no matter.
     KubernetesFull,
-    /// The same, and only where `--filter` has `long_` in it, as their names have: they take too long for every run.
-    DebianLong,
 }
 
 /// Which cases a guest runs.
@@ -58,7 +56,7 @@ impl Selection {
         match self {
             Self::Smoke => tier == Tier::Smoke,
             Self::Full => matches!(tier, Tier::Smoke | Tier::Full),
-            Self::Debian => matches!(tier, Tier::Debian | Tier::DebianLong),
+            Self::Debian => tier == Tier::Debian,
             Self::Kubernetes => tier == Tier::Kubernetes,
             Self::KubernetesFull => matches!(tier, Tier::Kubernetes | Tier::KubernetesFull),
         }
@@ -90,6 +88,12 @@ impl Share {
     fn takes(self, place: usize) -> bool {
         place % self.of == self.number
     }
+}
+
+/// Whether the tests that take long run as well, each of which has its like among the others: where `ENFORCER_LONG` says so,
+/// or where a filter picks tests by name.
+fn long_ones(arguments: &Arguments) -> bool {
+    arguments.filter.is_some() || std::env::var("ENFORCER_LONG").is_ok_and(|value| value == "1")
 }
 
 /// One test: a panic is its failure.
@@ -133,8 +137,6 @@ pub fn file(path: &str) -> Result<(), String> {
     if Path::new(path).exists() { Ok(()) } else { Err(format!("{path} does not exist")) }
 }
 
-/// What a filter must say for the long cases, whose names have it.
-const LONG: &str = "long_";
 /// How many of the longest cases are named at the end.
 const LONGEST: usize = 12;
 /// What each case took.
@@ -143,23 +145,33 @@ static TOOK: Mutex<Vec<(Duration, &str)>> = Mutex::new(Vec::new());
 /// Runs the cases one after another, prints a line for each skip and what the longest took, and ends the process.
 ///
 /// A case fails as well where it leaves something behind, and the whole run ends where one does not end.
-pub fn run(cases: Vec<Case>, selection: Selection, share: Share) -> ! {
+///
+/// Those named in `long` run only where they are asked for ([`long_ones`]), and are counted as skipped elsewhere.
+pub fn run(cases: Vec<Case>, long: &[&str], selection: Selection, share: Share) -> ! {
+    for name in long {
+        assert!(
+            cases.iter().any(|case| case.name == *name),
+            "{name} is named as long, and there is no such test"
+        );
+    }
     if !matches!(selection, Selection::Smoke | Selection::Full) {
         // What systemd starts at boot would look as if a test had left it behind. How well it came up says nothing here.
         drop(std::process::Command::new("systemctl").args(["is-system-running", "--wait"]).output());
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
+    let long = if long_ones(&arguments) { &[] } else { long };
     let mut skipped = 0_usize;
     let mut trials = Vec::new();
-    let selected = cases.into_iter().filter(|case| selection.takes(case.tier)).enumerate();
-    for (_, case) in selected.filter(|(place, _)| share.takes(*place)) {
+    let selected = cases.into_iter().filter(|case| selection.takes(case.tier));
+    let (left_out, selected): (Vec<_>, Vec<_>) = selected.partition(|case| long.contains(&case.name));
+    for case in left_out.iter().filter(|_| share.number == 0) {
+        println!("SKIP {}: takes long; `cargo xtask test --full` runs it, or a filter", case.name);
+        skipped += 1;
+    }
+    for (_, case) in selected.into_iter().enumerate().filter(|(place, _)| share.takes(*place)) {
         let trial = Trial::test(case.name, move || watched(case.name, case.run));
         if arguments.is_filtered_out(&trial) {
-            continue;
-        }
-        let is_named = arguments.filter.as_ref().is_some_and(|filter| filter.contains(LONG));
-        if case.tier == Tier::DebianLong && !is_named {
             continue;
         }
         match (case.needs)() {

@@ -1,8 +1,8 @@
 //! Tests that need a real kernel; run inside the VM.
 //!
 //! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only; `debian` runs only what needs a Debian.
-//! `ENFORCER_SHARE=1/2` runs the first of two shares. The one argument `verifier` prints
-//! what the kernel's verifier counts in each program instead.
+//! `ENFORCER_SHARE=1/2` runs the first of two shares. `ENFORCER_LONG=1` runs what takes long as well. The one argument
+//! `verifier` prints what the kernel's verifier counts in each program instead.
 
 mod actuate;
 mod agent;
@@ -15,6 +15,7 @@ mod disk;
 mod drift;
 mod guard;
 mod guest;
+mod long;
 mod oom;
 mod overhead;
 mod probe;
@@ -47,5 +48,5 @@ fn main() {
     cases.extend(overhead::cases());
     cases.extend(shrink::cases());
     cases.extend(shrink::bench_cases());
-    case::run(cases, case::Selection::asked(), case::Share::asked());
+    case::run(cases, &long::NAMES, case::Selection::asked(), case::Share::asked());
 }

@@ -204,6 +204,13 @@ impl Log {
         self.not_kept.saturating_add(self.waiting.saturating_sub(1))
     }
 
+    /// Waits for all that was asked, on a machine as slow as it may be.
+    #[cfg(test)]
+    pub(super) fn catch_up(&mut self) {
+        self.settle(Duration::from_mins(1));
+        self.behind = self.waiting > 0;
+    }
+
     /// Takes what is done, until nothing is left to do or the time is up.
     fn settle(&mut self, patience: Duration) {
         let until = Instant::now() + patience;

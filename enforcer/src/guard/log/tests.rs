@@ -173,11 +173,13 @@ fn a_folder_that_is_lost_stops_nobody_and_is_said_once() {
     let folder = dir.path().join("guard");
     let mut log = Log::open(&folder, Bounds::default()).unwrap();
     log.begin(began().standing);
+    log.catch_up();
     std::fs::remove_dir_all(&folder).unwrap();
     std::fs::write(&folder, "in its place").unwrap();
     for _ in 0..3 {
         log.keep(Stored::Verdict(Box::new(denied())));
     }
+    log.catch_up();
     let news = log.news();
     assert!(matches!(&news[..], [News::Failing(_)]), "{news:?}");
     log.beat(0);

@@ -29,7 +29,6 @@ const SHORT: [&str; 8] = [
 
 pub(crate) fn cases() -> Vec<Case> {
     let debian = |name, run| Case { name, tier: Tier::Debian, needs: nothing, run };
-    let long = |name, run| Case { name, tier: Tier::DebianLong, needs: nothing, run };
     vec![
         debian("overhead::probes_are_put_down_to_their_pod", figures::probed),
         debian("overhead::an_agent_tells_what_pods_of_two_runtimes_cost", watched::pods_of_two_runtimes),
@@ -37,7 +36,7 @@ pub(crate) fn cases() -> Vec<Case> {
         debian("overhead::however_it_ends_nothing_is_left", ends::however),
         debian("overhead::crun_is_measured_and_the_node_confirms_it", figures::crun),
         debian("overhead::a_helper_that_is_not_found_is_missed", figures::hidden),
-        long("overhead::long_three_runs_say_the_same", figures::three_runs),
+        debian("overhead::three_runs_say_the_same", figures::three_runs),
     ]
 }
 

@@ -1,0 +1,23 @@
+//! What takes a minute or more under emulation, and has its like among the other tests: another disk that hangs, another
+//! moment at which a runtime is stopped. They run with `cargo xtask test --full`, or where a filter picks them.
+
+/// By name, each of which is a test's.
+pub(crate) const NAMES: [&str; 17] = [
+    "agent::what_comes_and_goes_leaves_nothing_behind",
+    "agent::a_disk_that_is_full_at_the_start_or_later_keeps_nothing_else",
+    "agent::a_disk_that_hangs_at_the_start_keeps_nobody_waiting",
+    "agent::a_pause_does_not_wait_for_a_runtime_that_hangs",
+    "agent::paused_from_the_start_it_changes_nothing",
+    "agent::behind_heavy_hogs_nobody_dies",
+    "resize::a_runtime_that_hangs_before_it_is_told_changes_nothing",
+    "resize::a_runtime_that_is_killed_when_told_is_made_to_agree",
+    "resize::a_dry_run_names_every_file_that_is_written",
+    "resize::a_container_that_goes_away_is_told",
+    "resize::a_pod_of_several_containers_wants_a_name",
+    "overhead::an_agent_tells_what_pods_of_two_runtimes_cost",
+    "overhead::crun_is_measured_and_the_node_confirms_it",
+    "overhead::a_helper_that_is_not_found_is_missed",
+    "overhead::three_runs_say_the_same",
+    "shrink::behind_heavy_hogs_a_growing_workload_is_given_back_its_limit",
+    "bench::drops_are_counted_exactly",
+];
