@@ -39,7 +39,7 @@ pub(crate) struct Options {
 impl Options {
     /// For a guest whose kernel and programs are chosen elsewhere.
     pub(crate) fn of(filter: Option<String>, full: bool) -> Self {
-        Self { filter, full, ..Self::default() }
+        Self { full, filter, ..Self::default() }
     }
 }
 
