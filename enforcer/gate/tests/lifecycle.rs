@@ -330,6 +330,42 @@ fn what_stops_it_finds_a_command_long_overdue() {
     }
 }
 
+/// The restorer may act at the last moment: before the brake is off, or after the end.
+#[test]
+fn what_the_restorer_put_back_is_not_committed() {
+    let letting_go = |stepped: &Stepped| {
+        let brake = Action::Restore { high: Some(stepped.found.0), max: None };
+        stepped.in_flight.as_ref().is_some_and(|command| command.action == brake)
+    };
+    let mut stepped = Stepped::stopped_in(State::Watching, policy());
+    while !letting_go(&stepped) {
+        stepped.step();
+    }
+    stepped.signal(&Signal::RestorerGone);
+    let (verdict, stepped) = stepped.into_end();
+    assert_eq!(verdict, Verdict::RolledBack(Reason::RestorerGone));
+    stepped.assert_as_found();
+
+    for (signal, expected) in [
+        (Signal::Cancel, Verdict::Committed),
+        (Signal::ProbeFailed, Verdict::Committed),
+        (Signal::RestorerGone, Verdict::RolledBack(Reason::RestorerGone)),
+    ] {
+        let (verdict, mut stepped) = Stepped::stopped_in(State::Watching, policy()).into_end();
+        assert_eq!(verdict, Verdict::Committed);
+        stepped.signal(&signal);
+        let certificate = stepped.gate.certificate().unwrap();
+        assert_eq!((&certificate.verdict, certificate.check()), (&expected, Vec::new()), "{signal:?}");
+        assert_eq!((stepped.gate.state(), stepped.gate.poll_command()), (State::Ended, None));
+    }
+    // What was refused stays so, with its reason.
+    let mut stepped = Stepped::stopped_in(State::Observing, policy());
+    stepped.signal(&Signal::Cancel);
+    let (verdict, mut stepped) = stepped.into_end();
+    stepped.signal(&Signal::RestorerGone);
+    assert_eq!(stepped.gate.certificate().unwrap().verdict, verdict);
+}
+
 #[test]
 fn a_restore_is_tried_until_it_works() {
     let mut stepped = Stepped::stopped_in(State::Watching, policy());

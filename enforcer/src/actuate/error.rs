@@ -81,6 +81,13 @@ pub enum ActuateError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A committed limit was put back by the restorer before the session's end: the process had been stopped, or its time was
+    /// over. Nothing is left lowered.
+    #[error("{}: the restorer has put the limits back as they were found", shown(.path))]
+    Undone {
+        /// The cgroup.
+        path: PathBuf,
+    },
     /// The end of a session could not put a file back; the journal is kept for `enforcer recover`.
     #[error("{}: {what}", shown(.path))]
     NotRestored {
@@ -111,6 +118,7 @@ impl ActuateError {
             | Self::Restorer { .. }
             | Self::NoSafeWrite { .. }
             | Self::System { .. }
+            | Self::Undone { .. }
             | Self::NotRestored { .. } => false,
         }
     }

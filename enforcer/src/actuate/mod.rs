@@ -31,6 +31,6 @@ pub(crate) use holder::{holder, named};
 pub use lease::{at_work, check_free, is_held};
 pub use nonblock::{WriteMethod, write_method};
 pub use recover::{Recovered, RecoveredFile, RecoveredRun, RecoveredValue, recover};
-pub use restorer::{Heart, run_restorer_if_asked};
+pub use restorer::{Acted, Heart, run_restorer_if_asked};
 pub use session::{Foretold, Session, SessionOptions};
 pub use state_dir::{STATE_DIR_DEFAULT, StateDir};

@@ -191,6 +191,7 @@ pub(super) fn actuate(what: &str, on: impl AsRef<std::path::Path>, error: &Actua
         ActuateError::Unsettled { .. }
         | ActuateError::TooManyJournals { .. }
         | ActuateError::NotRestored { .. } => (Exit::Failed, "enforcer recover settles what is left"),
+        ActuateError::Undone { .. } => (Exit::Failed, "try again"),
         ActuateError::PathTooLong { .. } | ActuateError::Restorer { .. } | ActuateError::System { .. } => {
             (Exit::Failed, "")
         }

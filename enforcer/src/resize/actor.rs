@@ -130,6 +130,10 @@ impl Actor {
                     outcome.certificate = Some(certificate);
                     outcome.told = told;
                     if !is_done {
+                        if outcome.told.as_ref().is_some_and(Told::is_taken) {
+                            let text = "the runtime has the new limit, and the kernel has the old one again";
+                            outcome.notes.push(text.into());
+                        }
                         break;
                     }
                     if update.is_none() {

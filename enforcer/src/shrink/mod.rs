@@ -187,8 +187,12 @@ pub async fn run_confirmed(
     if let Some(heart) = heart {
         heart.rest();
     }
+    // Asked once more after that: from here on it acts at its deadline alone.
+    if wakeups.restorer_acted() {
+        drive.signal(&Signal::RestorerGone);
+    }
     let committed = drive.gate.certificate().filter(|certificate| certificate.verdict == Verdict::Committed);
-    let confirmed = match committed {
+    let mut confirmed = match committed {
         Some(certificate) => Some(confirm(certificate, pin!(wakeups.stopped())).await),
         None => None,
     };
@@ -202,8 +206,16 @@ pub async fn run_confirmed(
     if is_still {
         drive.observer.still();
     }
-    for text in end(drive.actuator, kept).await? {
-        drive.observer.afterwards(&text);
+    match end(drive.actuator, kept).await {
+        Ok(texts) => texts.iter().for_each(|text| drive.observer.afterwards(text)),
+        // It was in force until here, and is no more.
+        Err(ShrinkError::Actuate(ActuateError::Undone { .. })) => {
+            let at = now();
+            drive.gate.handle_signal(&Signal::RestorerGone, at);
+            drive.observer.signal(at, &Signal::RestorerGone);
+            confirmed = Some(Confirmed::TakeBack);
+        }
+        Err(error) => return Err(error),
     }
     bus.unwatch(plan.cgroup.id()).await?;
     result?;
@@ -283,6 +295,11 @@ impl Drive<'_> {
         let mut beat = tokio::time::interval(BEAT);
         beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while self.gate.certificate().is_none() {
+            // First of all: what the restorer has put back is not in force, whatever else has come of it in time.
+            if wakeups.restorer_acted() {
+                self.signal(&Signal::RestorerGone);
+                continue;
+            }
             // What was done in time is in time, however late this process comes to hear of it.
             if let Some(outcome) = self.actuator.landed() {
                 self.outcome(&outcome);

@@ -4,7 +4,7 @@ use super::{
     ShrinkError,
     cancel::{Cancel, Stopper},
 };
-use crate::actuate::Session;
+use crate::actuate::{Acted, Session};
 use crate::cgroup::{Cgroup, CgroupError, PressureTrigger, Stall};
 use enforcer_gate::{Micros, Signal};
 use nix::errno::Errno;
@@ -25,7 +25,7 @@ const PSI_STALL_COMMON: Micros = Micros::from_millis(200);
 pub(super) struct Wakeups {
     pressure: Option<AsyncFd<PressureTrigger>>,
     events: AsyncFd<OwnedFd>,
-    restorer: Option<AsyncFd<OwnedFd>>,
+    restorer: Option<AsyncFd<Acted>>,
     stopper: Stopper,
 }
 
@@ -41,11 +41,16 @@ impl Wakeups {
     /// Has the end of the session's restorer told as well.
     pub(super) fn watch(&mut self, session: &Session) -> Result<(), ShrinkError> {
         // SAFETY: the descriptor is owned, is given to nobody else, and lives as long as the registration.
-        let registered = session.restorer_acted().and_then(|process| unsafe {
-            AsyncFd::register_with_interest(process, Interest::READABLE).map_err(std::io::Error::from)
+        let registered = session.restorer_acted().and_then(|acted| unsafe {
+            AsyncFd::register_with_interest(acted, Interest::READABLE).map_err(std::io::Error::from)
         });
         self.restorer = Some(registered.map_err(ShrinkError::io("watch the restorer"))?);
         Ok(())
+    }
+
+    /// Whether the restorer has put everything back, or has ended, and that was not told yet.
+    pub(super) fn restorer_acted(&mut self) -> bool {
+        self.restorer.take_if(|acted| acted.get_ref().is_so()).is_some()
     }
 
     /// Waits until it is to stop. Cancel safe.
@@ -105,7 +110,7 @@ async fn pressed(trigger: Option<&AsyncFd<PressureTrigger>>) -> Result<(), Shrin
     }
 }
 
-async fn ended(process: Option<&AsyncFd<OwnedFd>>) -> Result<(), ShrinkError> {
+async fn ended(process: Option<&AsyncFd<Acted>>) -> Result<(), ShrinkError> {
     match process {
         Some(process) => process.readable().await.map(drop).map_err(ShrinkError::io("wait for the restorer")),
         None => std::future::pending().await,

@@ -38,6 +38,14 @@ impl Gate {
         })
     }
 
+    /// What was committed has been put back after the end.
+    pub(super) fn undone(&mut self) {
+        let ended = self.certificate.as_mut().filter(|_| self.run.is_none());
+        if let Some(certificate) = ended.filter(|ended| ended.verdict == Verdict::Committed) {
+            certificate.verdict = Verdict::RolledBack(Reason::RestorerGone);
+        }
+    }
+
     /// Over: keeps the evidence, and what failed as back-off.
     pub(super) fn finish(&mut self, verdict: Verdict, now: Instant) {
         let Some(mut run) = self.run.take() else { return };

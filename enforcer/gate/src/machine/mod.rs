@@ -81,7 +81,8 @@ impl Gate {
     }
 
     /// Takes in something that happened. A request while a shrink is on its way does not disturb it and
-    /// is noted in its certificate; other signals count only while a shrink is on its way.
+    /// is noted in its certificate; other signals count only while a shrink is on its way, but for
+    /// [`Signal::RestorerGone`]: what it put back after the end is not in force, whatever the certificate said.
     pub fn handle_signal(&mut self, signal: &Signal, now: Instant) {
         let now = self.advance(now);
         match signal {
@@ -106,7 +107,10 @@ impl Gate {
             Signal::ProbeFailed => self.stop(Reason::ProbeFailed, now),
             Signal::Gone => self.stop(Reason::Gone, now),
             Signal::Cancel => self.stop(Reason::Cancelled, now),
-            Signal::RestorerGone => self.stop(Reason::RestorerGone, now),
+            Signal::RestorerGone => {
+                self.undone();
+                self.stop(Reason::RestorerGone, now);
+            }
         }
         self.pass_time(now);
     }

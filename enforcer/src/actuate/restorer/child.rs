@@ -3,7 +3,7 @@
 use super::{
     ARGUMENT,
     eye::{Eye, LOOK},
-    message::{MESSAGE_BYTES, Message, Notes},
+    message::{Exit, MESSAGE_BYTES, Message, Notes},
 };
 use crate::actuate::{
     above::{Above, settle_below},
@@ -37,8 +37,7 @@ use std::{
 pub fn run_restorer_if_asked() {
     let mut arguments = env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == ARGUMENT) {
-        let settled = Restorer::start(arguments).is_some_and(Restorer::run);
-        exit(i32::from(!settled));
+        exit(Restorer::start(arguments).map_or(Exit::Failed, Restorer::run) as i32);
     }
 }
 
@@ -129,11 +128,11 @@ impl Restorer {
         Some(restorer)
     }
 
-    /// Listens until the session is over. `false`: something could not be put back; the journal stays.
+    /// Listens until the session is over.
     ///
     /// A session that is silent, or out of time, may live, and may be about to write what it has announced: whoever has put
     /// everything back for it stays, and does so again, until it has ended.
-    fn run(mut self) -> bool {
+    fn run(mut self) -> Exit {
         loop {
             match self.next() {
                 Next::Told(Message::Lower { file, found, before, ours, next_record }) => {
@@ -150,7 +149,8 @@ impl Restorer {
                     self.beat_due = (within_ms > 0).then(|| Instant::now() + within);
                 }
                 // The lock on the journal is the session's too: leave without undoing it.
-                Next::Told(Message::Done) => return true,
+                Next::Told(Message::Done) if self.acts.is_none() => return Exit::Acted,
+                Next::Told(Message::Done) => return Exit::Idle,
                 Next::Act => {
                     self.put_back();
                     self.acts = None;
@@ -227,21 +227,23 @@ impl Restorer {
     }
 
     /// The session is over and has not said that it is done.
-    fn end(self) -> bool {
+    fn end(self) -> Exit {
         let settled = self.put_back();
-        let Ok(lock) = Flock::lock(self.journal, FlockArg::LockExclusiveNonblock) else { return false };
+        let Ok(lock) = Flock::lock(self.journal, FlockArg::LockExclusiveNonblock) else {
+            return Exit::Failed;
+        };
         let mut journal = Journal::resume(self.journal_path, lock, self.seed, self.next_record);
         for (file, found, result) in settled {
             let left = match result {
                 Settled::Restored | Settled::AsFound => found,
                 Settled::Superseded(now) => now,
                 Settled::Gone => continue,
-                Settled::Failed(_) => return false,
+                Settled::Failed(_) => return Exit::Failed,
             };
             // Only in case the file can't be removed below.
             let _ = journal.append(Record::Settled { file, left }, false);
         }
-        journal.close().is_ok()
+        if journal.close().is_ok() { Exit::Acted } else { Exit::Failed }
     }
 }
 

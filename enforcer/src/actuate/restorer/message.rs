@@ -24,6 +24,17 @@ pub(in crate::actuate) enum Message {
     Done,
 }
 
+/// How a restorer ends: its exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::actuate) enum Exit {
+    /// It was told that the session is done, and has put nothing back.
+    Idle = 0,
+    /// Something could not be put back; the journal stays.
+    Failed = 1,
+    /// It has put everything back.
+    Acted = 2,
+}
+
 /// What the restorer could not have; it does its work all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::actuate) struct Notes {

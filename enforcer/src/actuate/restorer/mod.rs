@@ -12,7 +12,7 @@ mod parent;
 
 pub use child::run_restorer_if_asked;
 pub(super) use message::Message;
-pub use parent::Heart;
+pub use parent::{Acted, Heart};
 pub(super) use parent::{Restorer, Spawn};
 
 /// The hidden first argument.

@@ -2,7 +2,7 @@
 
 use super::{
     ARGUMENT,
-    message::{MESSAGE_BYTES, Message, Notes},
+    message::{Exit, MESSAGE_BYTES, Message, Notes},
 };
 use crate::{
     actuate::{
@@ -25,7 +25,7 @@ use nix::{
 };
 use std::{
     os::{
-        fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::process::CommandExt as _,
     },
     process::{Child, Command, Stdio},
@@ -53,10 +53,47 @@ pub(in crate::actuate) struct Spawn<'a> {
 pub(in crate::actuate) struct Restorer {
     child: Child,
     process: OwnedFd,
-    /// Has no writer any more once the restorer has put everything back, or is gone.
-    acted: OwnedFd,
+    acted: Acted,
     /// Only ever borrowed for a moment by a [`Heart`]: its closing tells the restorer that the session is over.
     socket: Option<Arc<OwnedFd>>,
+}
+
+/// Says that a restorer has put everything back, or has ended: polls as readable (its writer is gone) from then on.
+#[derive(Debug)]
+pub struct Acted(OwnedFd);
+
+impl Acted {
+    /// Whether it has.
+    pub fn is_so(&self) -> bool {
+        let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::empty())];
+        // POLLHUP is reported unasked.
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(count) if count > 0)
+    }
+
+    pub(in crate::actuate) fn try_clone(&self) -> std::io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+}
+
+impl AsFd for Acted {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for Acted {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// How a restorer that was sent home went.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::actuate) struct Went {
+    /// It did not have to be killed.
+    pub(in crate::actuate) by_itself: bool,
+    /// It had put everything back before it heard that the session is done.
+    pub(in crate::actuate) has_acted: bool,
 }
 
 /// Tells the restorer from another thread that the session's loop runs.
@@ -150,7 +187,7 @@ impl Restorer {
         let child = command.spawn().map_err(|error| ActuateError::system("start the restorer", error))?;
         drop((theirs, acts));
         let process = pidfd(i32::try_from(child.id()).unwrap_or(-1)).map_err(system("watch the restorer"))?;
-        let acted = acted.into();
+        let acted = Acted(acted.into());
         let restorer = Self { child, process, acted, socket: Some(Arc::new(ours)) };
         let notes = restorer.wait_ready()?;
         Ok((restorer, notes))
@@ -193,35 +230,37 @@ impl Restorer {
 
     /// Whether it has ended, or has put everything back: from then on nothing may be lowered.
     pub(in crate::actuate) fn is_gone(&self) -> bool {
-        let mut fds = [PollFd::new(self.acted.as_fd(), PollFlags::empty())];
-        // POLLHUP is reported unasked.
-        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(count) if count > 0)
+        self.acted.is_so()
     }
 
-    /// Polls as readable once it has put everything back, or has ended.
-    pub(in crate::actuate) fn acted(&self) -> BorrowedFd<'_> {
-        self.acted.as_fd()
+    /// Tells others that it has put everything back, or has ended.
+    pub(in crate::actuate) fn acted(&self) -> &Acted {
+        &self.acted
     }
 
-    /// Sends it home and waits until it has gone. `false`: it did not go by itself.
-    pub(in crate::actuate) fn done(mut self) -> bool {
-        // It may have acted on its deadline already; then it is gone, which is as well.
+    /// Sends it home and waits until it has gone.
+    pub(in crate::actuate) fn done(mut self) -> Went {
+        // One that was killed is gone already, which is as well.
         let _ = self.tell(Message::Done);
         self.end()
     }
 
     /// Waits for its end, and brings that about where it does not come by itself: what it would still have to undo is
-    /// in the journal. `false`: that was needed.
-    fn end(&mut self) -> bool {
+    /// in the journal.
+    fn end(&mut self) -> Went {
         drop(self.socket.take());
         let by_itself = ends_within(&self.process, END_MAX);
+        // One that is stopped says it by its pipe, if it had acted before that.
+        let mut has_acted = !by_itself && self.acted.is_so();
         // An error says that it has been reaped.
         let killed = by_itself || (self.child.kill().is_ok() && ends_within(&self.process, END_MAX));
         // One that is stuck in the kernel can't be waited for; process 1 reaps it.
         if killed {
-            let _ = self.child.wait();
+            let status = self.child.wait();
+            let code = status.ok().filter(|_| by_itself).and_then(|status| status.code());
+            has_acted |= code.is_some_and(|code| code != Exit::Idle as i32);
         }
-        by_itself
+        Went { by_itself, has_acted }
     }
 }
 

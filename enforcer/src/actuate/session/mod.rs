@@ -12,7 +12,7 @@ use super::{
     lease::Lease,
     limit_fd::{LimitFd, NumberFd},
     nonblock::WriteMethod,
-    restorer::{Heart, Restorer},
+    restorer::{Acted, Heart, Restorer},
     settle::{Ours, Settled},
     shared::Shared,
 };
@@ -115,10 +115,9 @@ impl Session {
         self.target(file).found
     }
 
-    /// A descriptor that polls as readable once the restorer has put everything back, or has ended, which it must not do
-    /// before the session.
-    pub fn restorer_acted(&self) -> std::io::Result<OwnedFd> {
-        self.restorer.acted().try_clone_to_owned()
+    /// Tells that the restorer has put everything back, or has ended, which it must not do before the session.
+    pub fn restorer_acted(&self) -> std::io::Result<Acted> {
+        self.restorer.acted().try_clone()
     }
 
     /// The restorer's process id.
@@ -147,36 +146,46 @@ impl Session {
     /// too, where a restore has not done so before. Answers what people should know of it beside that.
     ///
     /// Fails with [`ActuateError::NotRestored`] where a file of ours could not be put back; the journal then stays for
-    /// [`recover`](super::recover). A cgroup that is gone, or a value of somebody else, is no failure.
+    /// [`recover`](super::recover). A cgroup that is gone, or a value of somebody else, is no failure. Fails with
+    /// [`ActuateError::Undone`] where the restorer had put back what was to be kept; nothing of ours is left then.
     pub fn finish(self, kept: bool) -> Result<Vec<String>, ActuateError> {
-        let mut files = vec![LimitFile::High];
-        if !kept {
-            files.insert(0, LimitFile::Max);
-        }
-        for file in files {
-            let target = self.target(file);
-            let ours = self.shared.ours(file);
+        // Dropped from the last to the first where one of these fails, as after a crash: the restorer tries once more.
+        let Self { cgroup, above, shared, high, max, journal, restorer, raiser, .. } = self;
+        let put_back = |file: LimitFile, target: &Target| {
+            let ours = shared.ours(file);
             if ours == Ours::default() {
-                continue;
+                return Ok(());
             }
-            let above = self.above.as_ref().filter(|_| file == LimitFile::Max);
+            let above = above.as_ref().filter(|_| file == LimitFile::Max);
             if let Settled::Failed(errno) = settle_below(above, &target.fd, ours, target.found) {
                 let what =
                     format!("can't put {} back to {}: {}", file.name(), target.found.raw(), errno.desc());
-                // Dropped as after a crash: the restorer tries once more.
-                return Err(ActuateError::NotRestored { path: self.cgroup.absolute().into(), what });
+                return Err(ActuateError::NotRestored { path: cgroup.absolute().into(), what });
             }
-            self.shared.forget(file);
+            Ok(())
+        };
+        if !kept {
+            put_back(LimitFile::Max, &max)?;
+            shared.forget(LimitFile::Max);
         }
-        let Self { raiser, restorer, journal, .. } = self;
+        put_back(LimitFile::High, &high)?;
+        shared.forget(LimitFile::High);
         drop(raiser);
         let pid = restorer.pid();
         let went = restorer.done();
+        let is_undone = kept && went.has_acted && shared.ours(LimitFile::Max) != Ours::default();
+        if is_undone {
+            // It has done so, unless somebody has written the value again.
+            put_back(LimitFile::Max, &max)?;
+        }
         journal.close()?;
+        if is_undone {
+            return Err(ActuateError::Undone { path: cgroup.absolute().into() });
+        }
         let stayed = || {
             format!("the restorer (pid {pid}) did not end by itself and was killed; all files are as said")
         };
-        Ok(if went { Vec::new() } else { vec![stayed()] })
+        Ok(if went.by_itself { Vec::new() } else { vec![stayed()] })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{DEADLINE, MIB, Rig, limit, mib};
 use crate::process::Other;
-use enforcer::actuate::{RecoveredRun, RecoveredValue, SessionOptions, recover};
+use enforcer::actuate::{ActuateError, RecoveredRun, RecoveredValue, SessionOptions, recover};
 use enforcer_gate::OutcomeKind;
 use enforcer_vm_tests::case::{Case, Tier, nothing};
 use nix::{
@@ -32,6 +32,7 @@ pub(super) fn cases() -> Vec<Case> {
             a_raise_after_the_crash_is_not_undone,
         ),
         case("actuate::the_restorer_acts_at_its_deadline", Tier::Full, the_restorer_acts_at_its_deadline),
+        case("actuate::what_was_put_back_is_not_kept", Tier::Smoke, what_was_put_back_is_not_kept),
         case(
             "actuate::nothing_is_lowered_without_a_restorer",
             Tier::Full,
@@ -179,6 +180,36 @@ fn the_restorer_acts_at_its_deadline() {
     restorer.wait();
     rig.assert_as_found();
     assert_eq!(recover(&rig.state), []);
+}
+
+/// Whoever ends a session hears that its limit is gone, also where the restorer acts at the very end.
+fn what_was_put_back_is_not_kept() {
+    let rig = Rig::new();
+    let options = SessionOptions { deadline: Duration::from_secs(2), ..SessionOptions::default() };
+    let mut session = rig.begin_with(&options).unwrap();
+    let restorer = Other::new(session.restorer_pid());
+    assert_eq!(session.commit(mib(100), mib(95), DEADLINE), OutcomeKind::Done);
+    rig.becomes_as_found();
+    let ended = session.finish(true);
+    assert!(matches!(ended, Err(ActuateError::Undone { .. })), "{ended:?}");
+    restorer.wait();
+    rig.assert_as_found();
+    assert_eq!(recover(&rig.state), []);
+    // One that was killed has put nothing back, and neither has one that was told in time.
+    for killed in [true, false] {
+        let mut session = rig.begin();
+        assert_eq!(session.commit(mib(100), mib(95), DEADLINE), OutcomeKind::Done);
+        let restorer = Other::new(session.restorer_pid());
+        if killed {
+            restorer.signal(Signal::SIGKILL);
+            restorer.wait();
+        }
+        session.finish(true).unwrap();
+        restorer.wait();
+        assert_eq!(rig.number("memory.max"), 100 * MIB, "killed: {killed}");
+        assert_eq!(recover(&rig.state), []);
+        rig.group.write("memory.max", "256M");
+    }
 }
 
 fn nothing_is_lowered_without_a_restorer() {

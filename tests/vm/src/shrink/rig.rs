@@ -176,12 +176,13 @@ impl Running {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it runs");
     }
 
-    /// Stops it where it is, until [`Self::carry_on`].
+    /// Stops it where it is, until [`Self::carry_on`]. One that has ended stays so.
     pub(super) fn hold(&self) {
         self.signal(Signal::SIGSTOP);
         // The signal is taken when a thread next returns to user space.
         let status = format!("/proc/{}/status", self.child.id());
-        while !fs::read_to_string(&status).expect("it runs").contains("State:\tT") {
+        let is_still = |said: &str| ["State:\tT", "State:\tZ"].iter().any(|state| said.contains(state));
+        while !is_still(&fs::read_to_string(&status).expect("it is not waited for")) {
             std::thread::yield_now();
         }
     }
