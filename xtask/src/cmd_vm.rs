@@ -10,6 +10,7 @@ use std::time::Duration;
 
 /// What to boot and what to run there.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub(crate) struct Options {
     /// Which kernel the guest has.
     #[arg(long, default_value = kernels::DEFAULT, value_parser = kernels::names())]
@@ -30,6 +31,9 @@ pub(crate) struct Options {
     /// containerd.service is masked: systemctl unmask containerd.
     #[arg(long)]
     debian: bool,
+    /// In a Debian: start containerd with two pods first, one of runc's and one of crun's, and end them after the command.
+    #[arg(long, requires = "debian", conflicts_with = "bare")]
+    pods: bool,
     /// Build and bring none of our programs, only a shell and what --file names. Else the demo's are there, and all of
     /// them where the command is one of them.
     #[arg(long)]
@@ -53,11 +57,15 @@ pub(crate) fn run(options: Options) -> Result<i32> {
     }
     let kit = match options.command.first() {
         _ if options.bare => Kit::bare()?,
+        _ if options.pods => Kit::ready(&build::PROGRAMS)?,
         Some(program) if build::PROGRAMS.contains(&program.as_str()) => Kit::ready(&build::PROGRAMS)?,
         Some(_) | None => Kit::ready(&build::DEMO_PROGRAMS)?,
     };
     let kernel = kernels::find(&options.kernel)?.unpacked()?;
     boot.job = if interactive { shell() } else { job(options.command, &options.files, options.debian) };
+    if options.pods {
+        boot.job.splice(0..0, [format!("/bin/{}", build::VM_TESTS), "pods".to_owned()]);
+    }
     boot.memory_mib = options.memory;
     boot.time_out = Duration::from_secs(options.seconds);
     boot.icount = options.icount;

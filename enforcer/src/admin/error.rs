@@ -48,7 +48,7 @@ impl ListenError {
     /// What to do about it; may be empty.
     pub fn advice(&self) -> &'static str {
         match self {
-            Self::Taken { .. } => "one agent a node: end that one first, or name another socket",
+            Self::Taken { .. } => "there is one agent a node: end that one first",
             Self::NoSocket { .. } => "name another path, or remove it",
             Self::Path { .. } => "name another path",
             Self::Io { .. } => "name a path in a folder that only root can write to",

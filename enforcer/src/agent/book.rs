@@ -110,7 +110,7 @@ impl Entry {
                 let ours = self.ours.map(|(ours, _)| Limit::Bytes(ours));
                 LimitValue::Memory(ours.or(limits.memory)?)
             }
-            LimitKind::SwapMax if at_limit => {
+            LimitKind::SwapMax if swap_acts(home) == cgroup => {
                 let (Limit::Bytes(both), Limit::Bytes(memory)) = (limits.memory_and_swap?, limits.memory?)
                 else {
                     return None;
@@ -143,6 +143,16 @@ impl Entry {
         let value = LimitValue::Memory(reading.limit());
         accepted(&expected, value).is_none().then_some((value, expected))
     }
+}
+
+/// The cgroup inside of a container's scope that crun makes and puts the processes in.
+const CRUNS: &str = "container";
+
+/// Where a container's limit of swap acts. crun 1.21 sets `memory.max` of both its cgroups, but has systemd set the scope's
+/// `memory.swap.max` to what the container may have of memory and swap together.
+fn swap_acts(home: &Home) -> CgroupId {
+    let inner = home.processes.path == home.scope.path.join(CRUNS);
+    if inner { home.processes.id } else { home.scope.id }
 }
 
 /// What came of a look at the inventory.

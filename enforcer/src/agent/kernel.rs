@@ -109,11 +109,11 @@ impl Agent {
     }
 
     fn drifted(&mut self, drifted: &Drifted) {
-        let who = drifted.report.as_ref().map_or(Who::Other, |report| report.about.who);
-        self.metrics.drifted(drifted.file, who);
         if !drifted.is_new {
             return;
         }
+        let who = drifted.report.as_ref().map_or(Who::Other, |report| report.about.who);
+        self.metrics.drifted(drifted.file, who);
         let text = drifted.report.as_ref().map_or_else(
             || {
                 let (file, value) = (drifted.file.name(), crate::drift::shown(drifted.value));

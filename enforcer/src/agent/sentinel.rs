@@ -9,8 +9,8 @@ use crate::{
     cgroup::{Cgroup, Mount},
     clock::nanos,
     drift::{
-        About, Drift, Expected, MendError, Outcome, Place, Report, Turns, Watch, Way, accepted, mend, parse,
-        who,
+        About, Drift, Expected, MendError, Outcome, Place, Report, Turns, Watch, Way, accepted, is_mended,
+        mend, parse, who,
     },
     probe::{Event, LimitKind, LimitValue, LimitWrite},
 };
@@ -149,7 +149,10 @@ impl Sentinel {
         }
         let is_new = suspect.is_new
             || self.watch.drift(cgroup, file, value, nanos(ClockId::CLOCK_MONOTONIC)) == Drift::New;
-        self.ask(path, file, &expected, paused);
+        // That it can't be put back is said once a value.
+        if is_new || is_mended(file, value, &expected) {
+            self.ask(path, file, &expected, paused);
+        }
         Some(Drifted { cgroup, file, value, report: suspect.report, is_new })
     }
 

@@ -262,7 +262,20 @@ pub(super) fn admin(what: &str, error: &AskError) -> Failure {
         | AskError::TooLong { .. }
         | AskError::Unknown { .. } => Exit::Failed,
     };
-    Failure::new(exit, what, "", error, of_the_process(error).unwrap_or_else(|| error.advice().into()))
+    let todo = of_the_process(error).unwrap_or_else(|| error.advice().into());
+    let mut failure = Failure::new(exit, what, "", error, todo);
+    // A configuration's errors come a line each.
+    if let (AskError::Refused { error, .. }, [only]) = (error, &mut failure.reasons[..])
+        && error.trim_end().contains('\n')
+    {
+        let todo = std::mem::take(&mut only.todo);
+        let reason = |line: &str| Reason { why: line.to_owned(), todo: String::new() };
+        failure.reasons = error.lines().map(reason).collect();
+        if let Some(last) = failure.reasons.last_mut() {
+            last.todo = todo;
+        }
+    }
+    failure
 }
 
 /// What to do where an error comes of this process's limits, or the node's; nothing else helps then.
@@ -419,4 +432,15 @@ mod tests {
     }
 
     use clap::Parser as _;
+
+    #[test]
+    fn the_errors_of_a_configuration_have_lines_of_their_own() {
+        let error = "f:1:1: a \u{1b}[2J\nf:2:1: b\n".to_owned();
+        let failure =
+            admin("can't have it read", &AskError::Refused { status: 422, error, todo: "mend it".into() });
+        let reasons: Vec<_> =
+            failure.reasons.iter().map(|reason| (reason.why.as_str(), reason.todo.as_str())).collect();
+        assert_eq!(reasons, [("f:1:1: a \u{1b}[2J", ""), ("f:2:1: b", "mend it")]);
+        assert!(!failure.render(false).contains('\u{1b}'));
+    }
 }

@@ -53,7 +53,17 @@ pub(super) fn find(what: &str, text: &str, cri: &options::Cri, whole: bool) -> R
         .resolve(&inventory)
         .map_err(|error| usage(&error, "enforcer ps --all lists pods and containers"))?;
     let (pod, container) = match resolved {
-        Resolved::Container(pod, container) => (pod.clone(), Some(container.clone())),
+        Resolved::Container(pod, container) if container.state == ContainerState::Running => {
+            (pod.clone(), Some(container.clone()))
+        }
+        Resolved::Container(_, container) => {
+            let why = match container.state {
+                ContainerState::Exited => "it has ended",
+                ContainerState::Created => "it was not started yet",
+                ContainerState::Running | ContainerState::Unknown => "the runtime does not know how it is",
+            };
+            return Err(Failure::new(Exit::Failed, what, text, &why, "enforcer ps --all says more"));
+        }
         Resolved::Pod(pod) => {
             let running = inventory.containers_of(&pod.sandbox);
             let running: Vec<_> =

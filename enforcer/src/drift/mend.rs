@@ -44,14 +44,22 @@ pub enum MendError {
     Unchanged(String),
 }
 
-/// Puts back what `file` should hold, and reads it back.
-pub fn mend(cgroup: &Cgroup, file: LimitKind, expected: &Expected) -> Result<(Way, LimitValue), MendError> {
-    let wanted = match expected {
+/// Whether [`mend`] puts a file back that holds this: it lowers no memory.
+pub fn is_mended(file: LimitKind, now: LimitValue, expected: &Expected) -> bool {
+    !lowers(file, now, wanted(expected))
+}
+
+fn wanted(expected: &Expected) -> LimitValue {
+    match expected {
         Expected::Value(value) => *value,
         Expected::Shares(shares) => LimitValue::Weight(Conversion::Quadratic.weight(*shares)),
-    };
-    let now = read(cgroup, file)?;
-    if lowers(file, now, wanted) {
+    }
+}
+
+/// Puts back what `file` should hold, and reads it back.
+pub fn mend(cgroup: &Cgroup, file: LimitKind, expected: &Expected) -> Result<(Way, LimitValue), MendError> {
+    let wanted = wanted(expected);
+    if !is_mended(file, read(cgroup, file)?, expected) {
         return Err(MendError::Lowers);
     }
     let unit = systemd::unit_here(cgroup.path());

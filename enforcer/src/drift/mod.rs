@@ -16,7 +16,7 @@ mod writer;
 
 pub use cause::{Cause, Change, Context, Who, accepted, classify};
 pub use keep::keep;
-pub use mend::{MendError, Way, mend};
+pub use mend::{MendError, Way, is_mended, mend};
 pub use turns::{Place, Turns};
 pub use value::{Expected, parse, parse_expected, raw, shown};
 pub use watch::{About, Drift, Outcome, Report, Watch};

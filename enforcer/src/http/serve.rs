@@ -6,18 +6,19 @@ use http_body_util::Full;
 use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{
+    collections::VecDeque,
     convert::Infallible,
     future::Future,
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 use tokio::{
     sync::watch,
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
 
@@ -67,7 +68,7 @@ impl Limits {
 /// What becomes of a connection for which there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beyond {
-    /// It is closed at once, and counted.
+    /// The oldest connection that has asked nothing yet is cut for it; where each has, it is closed at once. Both are counted.
     Close,
     /// It waits in the socket's queue.
     Wait,
@@ -92,7 +93,7 @@ impl Losses {
         self.counts.refused.load(Ordering::Relaxed)
     }
 
-    /// Connections that were cut, for they took too long.
+    /// Connections that were cut, for they took too long, or had asked nothing when there was no more room.
     pub fn cut(&self) -> u64 {
         self.counts.cut.load(Ordering::Relaxed)
     }
@@ -119,6 +120,7 @@ pub async fn serve<L, H, F>(
     let mut stop = pin!(stop);
     let (stopping, stopped) = watch::channel(());
     let mut connections = JoinSet::new();
+    let mut silent = Silent::default();
     let counts = losses.counts;
     loop {
         tokio::select! {
@@ -130,9 +132,11 @@ pub async fn serve<L, H, F>(
                     counts.ended(&ended);
                 }
                 match accepted {
-                Ok((stream, caller)) if connections.len() < limits.connections => {
-                    let answer = answer(stream, caller, limits, handler.clone(), stopped.clone());
-                    connections.spawn(answer);
+                Ok((stream, caller)) if connections.len() < limits.connections || silent.cut_oldest() => {
+                    let has_asked = Arc::<AtomicBool>::default();
+                    let handler = told(handler.clone(), Arc::clone(&has_asked));
+                    let answer = answer(stream, caller, limits, handler, stopped.clone());
+                    silent.add(connections.spawn(answer), has_asked);
                 }
                 Ok(_) => {
                     counts.refused.fetch_add(1, Ordering::Relaxed);
@@ -162,11 +166,48 @@ pub async fn serve<L, H, F>(
     }
 }
 
+/// The connections by age, with whether their request has come.
+#[derive(Default)]
+struct Silent(VecDeque<(AbortHandle, Arc<AtomicBool>)>);
+
+impl Silent {
+    fn add(&mut self, connection: AbortHandle, has_asked: Arc<AtomicBool>) {
+        self.0.retain(|(connection, _)| !connection.is_finished());
+        self.0.push_back((connection, has_asked));
+    }
+
+    /// Cuts the oldest that has asked nothing; `false` where there is none.
+    fn cut_oldest(&mut self) -> bool {
+        let is_silent = |(connection, has_asked): &(AbortHandle, Arc<AtomicBool>)| {
+            !connection.is_finished() && !has_asked.load(Ordering::Relaxed)
+        };
+        let Some(oldest) = self.0.iter().position(is_silent).and_then(|place| self.0.remove(place)) else {
+            return false;
+        };
+        oldest.0.abort();
+        true
+    }
+}
+
+/// A handler that notes that it was asked.
+fn told<H, F>(handler: H, has_asked: Arc<AtomicBool>) -> impl Fn(Request<Incoming>) -> F
+where
+    H: Fn(Request<Incoming>) -> F,
+{
+    move |request| {
+        has_asked.store(true, Ordering::Relaxed);
+        handler(request)
+    }
+}
+
 impl Counts {
     fn ended(&self, ended: &Result<End, tokio::task::JoinError>) {
         match ended {
             Ok(End::Done) => {}
             Ok(End::Cut) => {
+                self.cut.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(ended) if ended.is_cancelled() => {
                 self.cut.fetch_add(1, Ordering::Relaxed);
             }
             Err(_) => {

@@ -148,22 +148,63 @@ async fn a_client_that_does_not_read_is_cut() {
 
 #[tokio::test]
 async fn too_many_connections_are_closed_at_once() {
-    let server = Running::start(LIMITS, hello).await;
+    let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(tokio::sync::Semaphore::new(0)));
+    let handler = {
+        let (begun, go_on) = (Arc::clone(&begun), Arc::clone(&go_on));
+        move |request| {
+            let (begun, go_on) = (Arc::clone(&begun), Arc::clone(&go_on));
+            async move {
+                begun.notify_one();
+                drop(go_on.acquire().await);
+                hello(request).await
+            }
+        }
+    };
+    let server = Running::start(LIMITS, handler).await;
     let mut held = Vec::new();
     for _ in 0..LIMITS.connections {
-        held.push(server.connect().await);
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET /c HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("is sent");
+        begun.notified().await;
+        held.push(stream);
     }
     for _ in 0..3 {
         assert_eq!(until_closed(&mut server.connect().await).await, b"");
     }
-    assert_eq!(server.losses.refused(), 3);
-    for stream in held {
-        let answer = ask(stream, "GET /c HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert_eq!((server.losses.refused(), server.losses.cut()), (3, 0));
+    go_on.add_permits(LIMITS.connections + 1);
+    for mut stream in held {
+        let answer = String::from_utf8(until_closed(&mut stream).await).expect("text");
         assert!(answer.ends_with("GET /c"), "those that were there are answered: {answer}");
     }
     let answer = server.ask("GET /d HTTP/1.1\r\nhost: x\r\n\r\n").await;
     assert!(answer.ends_with("GET /d"), "there is room again: {answer}");
     server.stop().await;
+}
+
+/// A probe of the node's health is answered, however many hold connections open.
+#[tokio::test]
+async fn who_asks_nothing_makes_room_for_who_does() {
+    let server = Running::start(LIMITS, hello).await;
+    let mut held = Vec::new();
+    for _ in 0..LIMITS.connections {
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET /e HT").await.expect("is sent");
+        held.push(stream);
+    }
+    for _ in 0..3 {
+        let answer = server.ask("GET /f HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        assert!(answer.ends_with("GET /f"), "{answer}");
+    }
+    // Each of those took the place of the oldest, and left it when it was answered.
+    assert_eq!(until_closed(&mut held.remove(0)).await, b"");
+    for stream in held {
+        let answer = ask(stream, "TP/1.1\r\nhost: x\r\n\r\n").await;
+        assert!(answer.ends_with("GET /e"), "{answer}");
+    }
+    let losses = server.losses.clone();
+    server.stop().await;
+    assert_eq!((losses.cut(), losses.refused(), losses.failed()), (1, 0, 0));
 }
 
 #[tokio::test]

@@ -83,10 +83,14 @@ impl Track {
 
     /// Why it waits until [`Self::due`].
     pub(super) fn why(&self, now: Instant) -> Why {
-        match (self.why, &self.need) {
-            (Why::Turn, Some(_)) if now.since(self.born) < self.base() => Why::Young,
-            (Why::Turn, Some(need)) if now.since(need.since()) < self.rules.window => Why::Window,
-            (why, _) => why,
+        let (Why::Turn, Some(need)) = (self.why, &self.need) else { return self.why };
+        // What takes longest is what it waits for.
+        let (grown, seen) = (self.born.after(self.base()), need.since().after(self.rules.window));
+        match (now < grown, now < seen) {
+            (true, _) if grown >= seen => Why::Young,
+            (_, true) => Why::Window,
+            (true, false) => Why::Young,
+            (false, false) => Why::Turn,
         }
     }
 

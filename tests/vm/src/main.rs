@@ -2,7 +2,8 @@
 //!
 //! `ENFORCER_TIER=smoke` leaves out what runs on the default kernel only; `debian` runs only what needs a Debian.
 //! `ENFORCER_SHARE=1/2` runs the first of two shares. `ENFORCER_LONG=1` runs what takes long as well. The one argument
-//! `verifier` prints what the kernel's verifier counts in each program instead.
+//! `verifier` prints what the kernel's verifier counts in each program instead; `pods COMMAND`
+//! runs a command beside two pods.
 
 mod actuate;
 mod agent;
@@ -18,6 +19,7 @@ mod guest;
 mod long;
 mod oom;
 mod overhead;
+mod pods;
 mod probe;
 mod process;
 mod resize;
@@ -32,6 +34,10 @@ fn main() {
     actuate::hold_if_asked();
     if std::env::args().nth(1).is_some_and(|word| word == "verifier") {
         return verifier::print();
+    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("pods", command)) = words.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        pods::beside(command);
     }
     let mut cases = Vec::new();
     cases.extend(guest::cases());

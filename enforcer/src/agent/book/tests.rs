@@ -120,6 +120,12 @@ fn each_file_is_expected_where_it_acts() {
     assert_eq!(book.expected(inner, LimitKind::MemoryMax), memory(64));
     assert_eq!(book.expected(scope, LimitKind::MemoryMax), None, "an old crun leaves it at max there");
     assert_eq!(book.expected(inner, LimitKind::SwapMax), memory(8));
+    // A newer one sets memory.max of both, and the scope's limit of swap to something else.
+    read(&mut book, "a", reading(2, 10, 64, 20));
+    assert_eq!(book.expected(scope, LimitKind::MemoryMax), memory(64));
+    assert_eq!(book.expected(scope, LimitKind::SwapMax), None);
+    assert_eq!(book.expected(inner, LimitKind::SwapMax), memory(8));
+    read(&mut book, "a", reading(3, 11, 64, 20));
     let cpu = LimitValue::Cpu { quota: Some(Micros::new(25_000)), period: Micros::new(100_000) };
     assert_eq!(book.expected(scope, LimitKind::CpuMax), Some(Expected::Value(cpu)));
     assert_eq!(book.expected(scope, LimitKind::CpuWeight), Some(Expected::Shares(256)));

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 pub(in crate::cli) fn render(explanation: &Explanation) -> String {
     let Explanation { containers, in_flight, recent, paused } = explanation;
     if containers.is_empty() {
-        return "none of its containers runs\n".into();
+        return "nothing of it runs; enforcer ps --all lists what has ended\n".into();
     }
     let mut told = vec![false; recent.len()];
     let mut text = String::new();
@@ -196,7 +196,7 @@ mod tests {
         assert!(text.contains("Which limit is in force is not known.\n"), "{text}");
         assert_eq!(
             render(&Explanation { containers: vec![], ..fixture::explanation() }),
-            "none of its containers runs\n"
+            "nothing of it runs; enforcer ps --all lists what has ended\n"
         );
     }
 }

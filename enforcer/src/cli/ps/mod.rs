@@ -26,7 +26,7 @@ const WHAT: &str = "can't list pods and containers";
 pub(super) struct Options {
     #[command(flatten)]
     cri: options::Cri,
-    /// Also containers that do not run, and pods without any
+    /// Also containers that do not run, and pods that have ended
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -229,7 +229,7 @@ fn cells(row: &Row) -> [String; 9] {
 
 fn pod_cells(pod: &PodRow) -> [String; 9] {
     let state = match pod.state {
-        PodState::Ready => "no container",
+        PodState::Ready => "none runs",
         PodState::NotReady => "not ready",
     };
     let none = || NONE.to_owned();
@@ -324,15 +324,15 @@ mod tests {
     fn a_table_for_people() {
         assert_eq!(
             report(true).render(),
-            "POD                  CONTAINER    STATE         RUNTIME  PID  USAGE  MEMORY LIMIT  IN FORCE  CGROUP\n\
-             default/web          done         exited        crun       -      -          64Mi         -  -\n\
-             default/web          main         running       crun      42    1Mi          64Mi      32Mi  \
+            "POD                  CONTAINER    STATE      RUNTIME  PID  USAGE  MEMORY LIMIT  IN FORCE  CGROUP\n\
+             default/web          done         exited     crun       -      -          64Mi         -  -\n\
+             default/web          main         running    crun      42    1Mi          64Mi      32Mi  \
              kubepods.slice/a.scope\n\
-             default/web          odd\\u{202e}  running       crun      42      -          64Mi         -  - (it \
+             default/web          odd\\u{202e}  running    crun      42      -          64Mi         -  - (it \
              shares its sandbox's cgroup)\n\
-             default/em\\u{1b}pty  -            no container  -          -      -             -         -  \
+             default/em\\u{1b}pty  -            none runs  -          -      -             -         -  \
              kubepods.slice\n\
-             default/old          -            not ready     -          -      -             -         -  \
+             default/old          -            not ready  -          -      -             -         -  \
              kubepods.slice\n"
         );
     }

@@ -73,8 +73,6 @@ impl Node {
 fn the_first_shrink_comes_after_an_interval_a_window_and_its_turn() {
     let mut node = Node::new();
     let begin = node.now;
-    let (next, young) = node.until(HOUR, &[Why::Young]).expect("no longer young");
-    assert_eq!((next.why(), young), (Why::Window, node.rules.interval));
     let (next, _) = node.until(HOUR, &[Why::Window]).expect("a window");
     assert_eq!((next.why(), node.now), (Why::Turn, begin.after(node.rules.window)));
     let Decision::Wait { until, .. } = next else { panic!("{next:?}") };
@@ -82,6 +80,16 @@ fn the_first_shrink_comes_after_an_interval_a_window_and_its_turn() {
     assert_eq!(target, mib(116));
     assert!(node.now >= until && node.now < until.after(STEP), "not before its turn, and not long after");
     assert_eq!(node.look().why(), Why::InFlight);
+}
+
+/// Of an interval and a window the one that ends later is what it waits for.
+#[test]
+fn what_takes_longest_is_said() {
+    let mut node = Node::new();
+    node.rules.interval = node.rules.window.scaled(2, 1);
+    let begin = node.now;
+    let (next, _) = node.until(HOUR.scaled(3, 1), &[Why::Young]).expect("no longer young");
+    assert_eq!((next.why(), node.now), (Why::Turn, begin.after(node.rules.interval)));
 }
 
 #[test]
@@ -103,7 +111,7 @@ fn a_limit_that_fits_is_left_alone_and_one_that_no_longer_does_is_lowered_again(
 #[test]
 fn a_peak_within_the_window_counts() {
     let mut node = Node::new();
-    assert_eq!(node.look().why(), Why::Young);
+    assert_eq!(node.look().why(), Why::Window);
     node.now = node.now.after(node.rules.interval);
     node.seen.safe_minimum = Some(mib(200));
     assert_eq!(node.look().why(), Why::Window);
@@ -240,11 +248,11 @@ fn a_failure_stretches_and_teaches_nothing_and_a_cancelled_attempt_does_neither(
 }
 
 #[test]
-fn a_container_that_is_started_anew_is_young() {
+fn a_container_that_is_started_anew_is_seen_for_a_window() {
     let mut node = Node::new();
     node.until(HOUR, &[Why::Young, Why::Window]);
     node.seen.cgroup = CgroupId::new(2);
-    assert_eq!(node.look().why(), Why::Young);
+    assert_eq!(node.look().why(), Why::Window);
     let (_, waited) = node.shrinks(HOUR.scaled(2, 1)).expect("a window");
     assert!(waited >= node.rules.window, "{waited}");
 }

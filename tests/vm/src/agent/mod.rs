@@ -20,7 +20,7 @@ use enforcer_vm_tests::case::{Case, Tier, nothing};
 use enforcer_vm_tests::scratch::MOUNT;
 use std::path::{Path, PathBuf};
 
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 pub(crate) fn cases() -> Vec<Case> {
     let debian = |name, run| Case { name, tier: Tier::Debian, needs: nothing, run };
@@ -84,13 +84,13 @@ fn state(status: &Status, part: &str) -> PartState {
     status.parts.iter().find(|found| found.name == part).expect("the part").state
 }
 
-fn block_on(test: impl Future<Output = ()>) {
+pub(crate) fn block_on(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(test);
 }
 
 /// A memory limit, and no swap.
-fn memory(bytes: u64) -> LinuxContainerResources {
+pub(crate) fn memory(bytes: u64) -> LinuxContainerResources {
     let bytes = i64::try_from(bytes).expect("fits");
     LinuxContainerResources {
         memory_limit_in_bytes: bytes,
@@ -100,7 +100,7 @@ fn memory(bytes: u64) -> LinuxContainerResources {
 }
 
 /// A program that holds so many MiB of anonymous memory until it is ended.
-fn holds(mib: u32) -> [String; 4] {
+pub(crate) fn holds(mib: u32) -> [String; 4] {
     let script = format!("/bin/busybox tail -f /dev/null | /bin/enforcer-workload anon --size {mib}Mi");
     ["/bin/busybox".into(), "sh".into(), "-c".into(), script]
 }
