@@ -405,7 +405,7 @@ fn no_more_containers_are_kept_in_mind_than_there_is_room_for() {
     assert_eq!(look(&mut scheduler, last), Why::TooMany);
     assert_eq!((scheduler.tracked(), scheduler.counters().untracked), (TRACKED_MAX, 2));
     scheduler.gone(&slots[0]);
-    assert_eq!(look(&mut scheduler, last), Why::Young);
+    assert_eq!(look(&mut scheduler, last), Why::Window);
     for n in 0..=TRACKED_MAX / 2 {
         scheduler.pod_gone(&n.to_string());
     }
