@@ -31,6 +31,8 @@ pub(super) struct Mended {
     pub(super) path: PathBuf,
     pub(super) file: LimitKind,
     pub(super) done: Result<(Way, LimitValue), MendError>,
+    /// What the limit held before.
+    found: Option<LimitValue>,
 }
 
 /// A limit that is not what the container runtime has, also after that had time to say so.
@@ -55,6 +57,8 @@ pub(super) struct Sentinel {
     drifting: BTreeMap<Suspected, (LimitValue, Expected)>,
     turns: Turns,
     mends: JoinSet<Mended>,
+    /// The values that were said to be left as they are: to put them back would lower memory.
+    left: BTreeMap<Place, LimitValue>,
     /// Whether limits are put back.
     pub(super) mends_drift: bool,
 }
@@ -68,6 +72,7 @@ impl Sentinel {
             drifting: BTreeMap::new(),
             turns: Turns::default(),
             mends: JoinSet::new(),
+            left: BTreeMap::new(),
             mends_drift,
         }
     }
@@ -212,18 +217,20 @@ impl Sentinel {
         }
         let mount = Arc::clone(&self.mount);
         self.mends.spawn_blocking(move || {
+            let mut found = None;
             let done = Cgroup::open_in(&mount, &path).map_err(MendError::from).and_then(|cgroup| {
                 let text = cgroup.read(file.name(), |text| Ok(String::from_utf8_lossy(text).into_owned()))?;
+                found = parse(file, &text);
                 if let Some(pid) = at_work(&cgroup) {
                     return Err(MendError::Busy(pid));
                 }
-                match parse(file, &text) {
+                match found {
                     // It was put right meanwhile.
                     Some(now) if accepted(&expected, now).is_some() => Ok((Way::File, now)),
                     Some(_) | None => mend(&cgroup, file, &expected),
                 }
             });
-            Mended { path, file, done }
+            Mended { path, file, done, found }
         });
     }
 
@@ -232,14 +239,29 @@ impl Sentinel {
         !self.mends.is_empty()
     }
 
-    /// What came of putting a limit back; `None` where nothing is being put back. Cancel safe.
+    /// What came of putting a limit back; `None` where nothing is being put back. That one is left as it is comes once a
+    /// value. Cancel safe.
     pub(super) async fn mended(&mut self) -> Option<Mended> {
         loop {
             // A task that panicked has no answer.
-            if let Ok(mended) = self.mends.join_next().await? {
+            if let Ok(mended) = self.mends.join_next().await?
+                && self.is_news(&mended)
+            {
                 return Some(mended);
             }
         }
+    }
+
+    fn is_news(&mut self, mended: &Mended) -> bool {
+        let place = (mended.path.clone(), mended.file);
+        let (Err(MendError::Lowers), Some(found)) = (&mended.done, mended.found) else {
+            self.left.remove(&place);
+            return true;
+        };
+        if self.left.len() >= DRIFTING_MAX {
+            self.left.clear();
+        }
+        self.left.insert(place, found) != Some(found)
     }
 }
 
