@@ -1,8 +1,8 @@
 //! What takes a minute or more under emulation, and has its like among the other tests: another disk that hangs, another
-//! moment at which a runtime is stopped. They run with `cargo xtask test --full`, or where a filter picks them.
+//! moment at which a runtime is stopped; and measuring, which takes minutes each. They run with `cargo xtask test --full`, or where a filter picks them.
 
 /// By name, each of which is a test's.
-pub(crate) const NAMES: [&str; 17] = [
+pub(crate) const NAMES: [&str; 20] = [
     "agent::what_comes_and_goes_leaves_nothing_behind",
     "agent::a_disk_that_is_full_at_the_start_or_later_keeps_nothing_else",
     "agent::a_disk_that_hangs_at_the_start_keeps_nobody_waiting",
@@ -14,6 +14,9 @@ pub(crate) const NAMES: [&str; 17] = [
     "resize::a_dry_run_names_every_file_that_is_written",
     "resize::a_container_that_goes_away_is_told",
     "resize::a_pod_of_several_containers_wants_a_name",
+    "overhead::probes_are_put_down_to_their_pod",
+    "overhead::runc_is_measured_and_the_node_confirms_it",
+    "overhead::however_it_ends_nothing_is_left",
     "overhead::an_agent_tells_what_pods_of_two_runtimes_cost",
     "overhead::crun_is_measured_and_the_node_confirms_it",
     "overhead::a_helper_that_is_not_found_is_missed",
