@@ -2,13 +2,16 @@
 //! moment at which a runtime is stopped; and measuring, which takes minutes each. They run with `cargo xtask test --full`, or where a filter picks them.
 
 /// By name, each of which is a test's.
-pub(crate) const NAMES: [&str; 20] = [
+pub(crate) const NAMES: [&str; 23] = [
     "agent::what_comes_and_goes_leaves_nothing_behind",
     "agent::a_disk_that_is_full_at_the_start_or_later_keeps_nothing_else",
     "agent::a_disk_that_hangs_at_the_start_keeps_nobody_waiting",
     "agent::a_pause_does_not_wait_for_a_runtime_that_hangs",
     "agent::paused_from_the_start_it_changes_nothing",
     "agent::behind_heavy_hogs_nobody_dies",
+    "agent::as_a_service_of_systemds_it_does_all_that_it_does",
+    "resize::kill_9_before_the_runtime_is_told_leaves_all_as_found",
+    "resize::a_handle_stops_it_within_the_gate",
     "resize::a_runtime_that_hangs_before_it_is_told_changes_nothing",
     "resize::a_runtime_that_is_killed_when_told_is_made_to_agree",
     "resize::a_dry_run_names_every_file_that_is_written",

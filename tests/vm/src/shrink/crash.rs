@@ -14,8 +14,8 @@ pub(super) fn cases() -> Vec<Case> {
     let smoke = |name, run| Case { name, tier: Tier::Smoke, needs: nothing, run };
     let full = |name, run| Case { name, tier: Tier::Full, needs: nothing, run };
     vec![
-        smoke("shrink::kill_9_in_every_state_leaves_all_as_found", killed),
-        smoke("shrink::both_killed_is_settled_by_recover", both_killed),
+        full("shrink::kill_9_in_every_state_leaves_all_as_found", killed),
+        full("shrink::both_killed_is_settled_by_recover", both_killed),
         full("shrink::both_killed_is_settled_by_the_next_shrink", next_shrink),
         full("shrink::what_a_killed_run_left_is_said_by_who_only_looks", looked_at),
         full("shrink::a_raise_after_the_crash_is_never_undone", raised_after),
