@@ -174,14 +174,6 @@ pub(super) fn drift() {
         agent
             .heard("that it is not lowered", |said| says(said, "mended", "only enforcer shrink does safely"));
         assert_eq!(read(&cgroup, "memory.max"), (80 * MIB).to_string());
-        // It is so at each reading, and is said once.
-        let (from, twice) = (agent.status().await.uptime, enforcer_gate::Micros::from_secs(15));
-        while agent.status().await.uptime.saturating_sub(from) <= twice {
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        }
-        let left = |said: &Value| says(said, "mended", "only enforcer shrink does safely");
-        let again: Vec<_> = agent.said_so_far().into_iter().filter(left).collect();
-        assert!(again.is_empty(), "{again:#?}");
         agent.end();
         containerd.end().await;
     });
