@@ -86,11 +86,12 @@ impl Track {
         let (Why::Turn, Some(need)) = (self.why, &self.need) else { return self.why };
         // What takes longest is what it waits for.
         let (grown, seen) = (self.born.after(self.base()), need.since().after(self.rules.window));
-        match (now < grown, now < seen) {
-            (true, _) if grown >= seen => Why::Young,
-            (_, true) => Why::Window,
-            (true, false) => Why::Young,
-            (false, false) => Why::Turn,
+        if now >= grown.max(seen) {
+            Why::Turn
+        } else if grown >= seen {
+            Why::Young
+        } else {
+            Why::Window
         }
     }
 

@@ -90,8 +90,7 @@ impl Share {
     }
 }
 
-/// Whether the tests that take long run as well, each of which has its like among the others: where `ENFORCER_LONG` says so,
-/// or where a filter picks tests by name.
+/// Whether the tests that take long run as well: where `ENFORCER_LONG` says so, or where a filter picks tests by name.
 fn long_ones(arguments: &Arguments) -> bool {
     arguments.filter.is_some() || std::env::var("ENFORCER_LONG").is_ok_and(|value| value == "1")
 }

@@ -1,5 +1,6 @@
-//! What takes a minute or more under emulation, and has its like among the other tests: another disk that hangs, another
-//! moment at which a runtime is stopped; and measuring, which takes minutes each. They run with `cargo xtask test --full`, or where a filter picks them.
+//! What takes a minute or more under emulation. Most has its like among the other tests: another disk that hangs, another
+//! moment at which a runtime is stopped; the unit of systemd's and what measures a pod's overhead have not. They run with
+//! `cargo xtask test --full`, or where a filter picks them.
 
 /// By name, each of which is a test's.
 pub(crate) const NAMES: [&str; 23] = [
