@@ -62,18 +62,30 @@ impl Profile {
 /// Static, for the guest has no libraries; in a target folder of their own, so that these flags and those of
 /// the host's build don't undo each other.
 pub(crate) fn guest_programs(programs: &[&str], profile: Profile) -> Result<PathBuf> {
-    let target = target_folder().join("guest");
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root()).args(["build", "--profile", profile.name(), "--target", TARGET]);
-    cargo.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-C target-feature=+crt-static");
-    // The kernel programs are the same for both; their `core` alone takes minutes.
-    cargo.env(enforcer_ebpf_build::TARGET_DIR_ENV, target_folder());
+    let mut cargo = guest_cargo("build", profile);
     for package in programs {
         cargo.args(["--package", package]);
     }
     let what = format!("building {} (static, {})", programs.join(", "), profile.name());
     long::cargo(&what, &mut cargo).context("build the guest's programs")?;
-    Ok(target.join(TARGET).join(profile.name()))
+    Ok(guest_folder().join(TARGET).join(profile.name()))
+}
+
+/// Cargo for what runs in a guest, and for what would else build the same dependencies once more.
+pub(crate) fn guest_cargo(job: &str, profile: Profile) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root()).args([job, "--profile", profile.name(), "--target", TARGET]);
+    cargo.env("CARGO_TARGET_DIR", guest_folder());
+    for flags in ["RUSTFLAGS", "RUSTDOCFLAGS"] {
+        cargo.env(flags, "-C target-feature=+crt-static");
+    }
+    // The kernel programs are the same for both; their `core` alone takes minutes.
+    cargo.env(enforcer_ebpf_build::TARGET_DIR_ENV, target_folder());
+    cargo
+}
+
+fn guest_folder() -> PathBuf {
+    target_folder().join("guest")
 }
 
 /// Cargo's target folder, as this command itself was built with.

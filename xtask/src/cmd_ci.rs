@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: formatting, lints, licences, then every test.
 
+use crate::build::Profile;
 use crate::{build, cmd_test, long, run, setup};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -30,8 +31,9 @@ fn lint() -> Result<()> {
     let programs = root.join("enforcer-ebpf/programs");
     run::checked(cargo(&programs).args(["fmt", "--check"]))?;
     println!("== lints");
-    let mut clippy = cargo(&root);
-    clippy.args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
+    // Macros and build scripts are built once for this and for the tests.
+    let mut clippy = build::guest_cargo("clippy", Profile::Guest);
+    clippy.args(["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]);
     long::cargo("user space", &mut clippy)?;
     println!("    the kernel programs");
     match &toolchain {

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every tier, and the counts at the end.
 
+use crate::build::Profile;
 use crate::guest::{Boot, Kit};
 use crate::kernels::{self, KERNELS, Kernel, Tier, Unpacked};
 use crate::lanes::{self, Out};
@@ -168,10 +169,10 @@ fn host(filter: Option<&str>) -> Result<Counts> {
     Ok(counts)
 }
 
+/// As the guest's programs are built, which have the same dependencies: most of what there is to build.
 fn cargo_test() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(build::root()).args(["test", "--workspace", "--exclude", build::VM_TESTS]);
-    cargo.args(["--exclude", build::E2E_TESTS]);
+    let mut cargo = build::guest_cargo("test", Profile::Guest);
+    cargo.args(["--workspace", "--exclude", build::VM_TESTS, "--exclude", build::E2E_TESTS]);
     cargo
 }
 

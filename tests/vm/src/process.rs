@@ -89,6 +89,12 @@ impl Other {
         kill(self.pid, signal).unwrap();
     }
 
+    /// Whether it has.
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::ZERO) == Ok(1)
+    }
+
     /// Waits for its end; a minute without it is a failure.
     pub(crate) fn wait(&self) {
         let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];

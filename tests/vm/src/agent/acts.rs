@@ -1,6 +1,6 @@
 //! What the agent does by itself, and what it is told.
 
-use super::{MIB, block_on, cgroup_of, holds, memory};
+use super::{MIB, block_on, cgroup_of, holds, is_under, memory};
 use crate::cri::rig::Containerd;
 use crate::debian::{kills, read, write};
 use enforcer::admin::model::ContainerView;
@@ -49,8 +49,7 @@ pub(super) fn auto_shrink() {
         });
         let said = agent.heard("the verdict", |said| says(said, "verdict", "committed"));
         assert_eq!(said["target"], "pod/testing/web:app", "{said}");
-        let view =
-            agent.seen("app", "lower", |view| view.limit < Some(Limit::Bytes(Bytes::from_mib(64)))).await;
+        let view = agent.seen("app", "lower", |view| is_under(view, Bytes::from_mib(64))).await;
         let cgroup = cgroup_of(&view);
         // What it holds, and the gate's least headroom.
         assert!(limit(&cgroup) >= 22 * MIB, "{view:#?}");

@@ -16,6 +16,7 @@ mod unit;
 
 use enforcer::admin::model::{ContainerView, PartState, Status};
 use enforcer::cri::message::LinuxContainerResources;
+use enforcer_gate::{Bytes, Limit};
 use enforcer_vm_tests::case::{Case, Tier, nothing};
 use enforcer_vm_tests::scratch::MOUNT;
 use std::path::{Path, PathBuf};
@@ -103,6 +104,11 @@ pub(crate) fn memory(bytes: u64) -> LinuxContainerResources {
 pub(crate) fn holds(mib: u32) -> [String; 4] {
     let script = format!("/bin/busybox tail -f /dev/null | /bin/enforcer-workload anon --size {mib}Mi");
     ["/bin/busybox".into(), "sh".into(), "-c".into(), script]
+}
+
+/// Whether its limit is known, and lower than this.
+fn is_under(view: &ContainerView, whole: Bytes) -> bool {
+    view.limit.is_some_and(|limit| limit < Limit::Bytes(whole))
 }
 
 /// The cgroup of a container of this id, as systemd names scopes: the one in which its limit acts.

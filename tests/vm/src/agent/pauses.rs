@@ -1,7 +1,7 @@
 //! The stop switch: what it lifts, and what it does not wait for.
 
 use super::acts::{HELD, LABEL, braked, limit, wasteful};
-use super::{MIB, block_on, cgroup_of, holds, memory};
+use super::{MIB, block_on, cgroup_of, holds, is_under, memory};
 use crate::cri::rig::{Containerd, LONG, STOPPING, stopped_update, updates_go_on};
 use crate::debian::{kills, read, write};
 use enforcer::admin::model::ContainerView;
@@ -97,8 +97,7 @@ pub(super) fn hung_update() {
         let program = holds(20);
         let program: Vec<_> = program.iter().map(String::as_str).collect();
         containerd.run_job("app", &program, memory(WHOLE)).await;
-        let view: ContainerView =
-            agent.seen("app", "lower", |view| view.limit < Some(Limit::Bytes(Bytes::new(WHOLE)))).await;
+        let view: ContainerView = agent.seen("app", "lower", |view| is_under(view, Bytes::new(WHOLE))).await;
         let cgroup = cgroup_of(&view);
         let stopped = stopped_update().await;
         let lower = limit(&cgroup);

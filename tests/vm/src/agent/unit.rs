@@ -2,7 +2,7 @@
 
 use super::acts::{LABEL, limit, wasteful};
 use super::uninstall::commands;
-use super::{MIB, block_on, cgroup_of};
+use super::{MIB, block_on, cgroup_of, is_under};
 use crate::cri::rig::{Containerd, LONG};
 use crate::debian::{kills, output, read, run};
 use enforcer::admin::model::{ContainerView, PartState, Status};
@@ -142,7 +142,7 @@ pub(super) fn service() {
         // At once, for that is what it has told systemd.
         let answer = output("/bin/enforcer", ["status", "--deadline=60s"]);
         assert!(matches!(answer.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&answer.stderr));
-        let lower = app("lower", |view| view.limit < Some(Limit::Bytes(Bytes::from_mib(64)))).await;
+        let lower = app("lower", |view| is_under(view, Bytes::from_mib(64))).await;
         assert!(lower.runtime_limit.is_some(), "{lower:#?}");
         let so = |state| matches!(state, PartState::Ready | PartState::Off);
         let said =

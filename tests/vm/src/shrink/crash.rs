@@ -9,6 +9,7 @@ use enforcer_vm_tests::workload::Workload;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 pub(super) fn cases() -> Vec<Case> {
     let smoke = |name, run| Case { name, tier: Tier::Smoke, needs: nothing, run };
@@ -21,6 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
         full("shrink::a_raise_after_the_crash_is_never_undone", raised_after),
         smoke("shrink::a_killed_restorer_takes_everything_back_at_once", restorer_killed),
         full("shrink::a_stopped_run_is_undone_while_it_is_stopped", stopped),
+        full("shrink::stopped_at_its_end_it_says_what_is_in_force", stopped_at_its_end),
         smoke("shrink::a_stopped_run_kills_nobody_that_grows", stopped_beside_growth),
         smoke("shrink::a_run_whose_cgroup_is_frozen_or_killed_is_undone", with_its_cgroup),
     ]
@@ -41,6 +43,49 @@ fn stopped() {
         assert!(workload.alive(), "{state}");
         rig.assert_settled();
     }
+}
+
+/// How often it is stopped between the end of the watch and its own, a moment of milliseconds that is not met each time.
+const STOPS: usize = 4;
+
+/// What a restorer takes to act for a session that is silent, several times over. To one that rests its restorer leaves the
+/// limit.
+const SILENT: Duration = Duration::from_secs(8);
+
+/// The restorer puts the limit back while the command is stopped with the brake off and nothing left to do but to say that it
+/// is done.
+fn stopped_at_its_end() {
+    let mut met = 0;
+    for _ in 0..STOPS {
+        let rig = Rig::new("end");
+        let mut running = rig.start(TO, QUICK);
+        running.reach("trial");
+        let restorer = Other::new(running.restorer());
+        running.reach("watching");
+        let lowered = (TO_BYTES.to_string(), HIGH.to_string());
+        while rig.limits() != lowered && !restorer.has_ended() {
+            std::thread::yield_now();
+        }
+        running.hold();
+        let held = Instant::now();
+        while rig.limits() == lowered && !restorer.has_ended() && held.elapsed() < SILENT {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        running.carry_on();
+        restorer.wait();
+        let ended = running.end();
+        let is_undone = rig.limits().0 == MAX.to_string();
+        met += usize::from(is_undone);
+        if is_undone {
+            ended.assert(2, "rolled_back", "restorer_gone");
+            rig.assert_as_found();
+        } else {
+            ended.assert_committed();
+            rig.assert_unharmed(TO_BYTES);
+        }
+        rig.assert_settled();
+    }
+    println!("put back in {met} of {STOPS} stops");
 }
 
 /// With the lower limit in force, and long before the command's silence tells: the restorer looks by itself.
