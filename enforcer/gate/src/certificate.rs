@@ -40,6 +40,9 @@ pub struct Certificate {
     /// Another, of whom the request told, wrote the target before the gate did: there was no whole trial.
     #[serde(default)]
     pub overtaken: bool,
+    /// Another, of whom the request told, wrote the target, before the gate did or after.
+    #[serde(default)]
+    pub taken: bool,
     /// The last floor.
     pub floor: Option<Floor>,
     /// The highest floor.

@@ -44,6 +44,12 @@ impl Certificate {
         faults
     }
 
+    /// Whether `memory.max` stays at the target although the gate was told to stop: another has written it, and watches over
+    /// it or not.
+    pub fn is_left(&self) -> bool {
+        self.taken && self.verdict == Verdict::Refused(Reason::Cancelled)
+    }
+
     fn verdict_follows(&self) -> bool {
         let peak = self.peak.map(|peak| peak.floor.bytes);
         let by = |rule: fn(Bytes, Bytes, Bytes, &crate::Policy) -> bool| {
@@ -77,7 +83,7 @@ impl Certificate {
             }
             Verdict::RolledBack(Reason::BrakeLivelock) => self.deltas.high > 0,
             Verdict::RolledBack(_) => passed(State::Trial) || self.overtaken,
-            Verdict::Refused(_) => !passed(State::Trial),
+            Verdict::Refused(_) => !passed(State::Trial) || self.is_left(),
             // Something from outside: the figures neither show nor contradict it.
             Verdict::Failed(_) => true,
         }

@@ -718,6 +718,39 @@ fn a_write_that_was_foretold_is_taken_back_when_more_is_needed() {
     }
 }
 
+/// Whoever stops the gate wants its hands off: what another has written too is theirs.
+#[test]
+fn stopped_it_leaves_what_another_has_written() {
+    for state in STATES.into_iter().chain([State::Restoring]) {
+        for (signal, reason) in
+            [(Signal::Cancel, Reason::Cancelled), (Signal::ProbeFailed, Reason::ProbeFailed)]
+        {
+            let mut stepped = Stepped::of_another(state);
+            written_by_another(&mut stepped, 100 * MIB);
+            let target = stepped.sim.max;
+            // While the brake is let go of it is too late to tell.
+            let is_left = reason == Reason::Cancelled && state != State::Restoring;
+            stepped.signal(&Signal::LimitWritten { file: LimitFile::Max, new: target, writer_pid: 1 });
+            stepped.signal(&signal);
+            let (verdict, stepped) = stepped.into_end();
+            let certificate = stepped.gate.certificate().unwrap();
+            assert_eq!(certificate.is_left(), is_left, "{signal:?} in {state}");
+            assert_eq!(stepped.sim.high, stepped.found.0, "{signal:?} in {state}");
+            if is_left {
+                assert_eq!((verdict, stepped.sim.max), (Verdict::Refused(reason), target), "in {state}");
+            } else {
+                assert_eq!(verdict, stopped(state, reason), "in {state}");
+            }
+        }
+        // Nobody else has written it.
+        let mut stepped = Stepped::of_another(state);
+        stepped.signal(&Signal::Cancel);
+        let (verdict, stepped) = stepped.into_end();
+        assert_eq!(verdict, stopped(state, Reason::Cancelled), "in {state}");
+        stepped.assert_as_found();
+    }
+}
+
 /// runc's update goes through systemd, which writes `memory.high` of the unit as well (seen with a kubelet of 1.35.8).
 #[test]
 fn a_brake_that_the_others_update_took_off_is_set_anew() {

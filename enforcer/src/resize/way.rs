@@ -19,6 +19,9 @@ use std::{pin::Pin, time::Duration};
 /// Between two questions to the runtime whether the limit is in its books: no event tells of an update (CRI v1).
 const LOOK: Duration = Duration::from_secs(1);
 
+/// For the last of them, when all is to be let go of within a second.
+const LAST_LOOK: Duration = Duration::from_millis(300);
+
 /// What came of it.
 #[derive(Debug)]
 pub struct Way {
@@ -59,7 +62,7 @@ impl Actor {
             tokio::select! {
                 () = self.has(&of.container.id, to) => Confirmed::Keep,
                 () = tokio::time::sleep(within) => Confirmed::TakeBack,
-                () = stop => Confirmed::TakeBack,
+                () = stop => self.has_by_now(&of.container.id, to).await,
             }
         };
         let (certificate, confirmed) = run_confirmed(plan, gate.bus, gate.observer, confirm).await?;
@@ -68,14 +71,23 @@ impl Actor {
 
     /// Ends once the runtime's books have that memory limit.
     async fn has(&self, id: &str, limit: Bytes) {
-        let limit = i64::try_from(limit.page_floor().get()).ok();
-        loop {
-            let status = self.client().container_status(id).await.ok().flatten();
-            let memory = status.as_ref().and_then(status_memory);
-            if memory.is_some() && memory == limit {
-                return;
-            }
+        while !self.has_now(id, limit).await {
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// Whoever stops it does not undo what the other has done since the last look.
+    async fn has_by_now(&self, id: &str, limit: Bytes) -> Confirmed {
+        match tokio::time::timeout(LAST_LOOK, self.has_now(id, limit)).await {
+            Ok(true) => Confirmed::Keep,
+            Ok(false) | Err(_) => Confirmed::TakeBack,
+        }
+    }
+
+    async fn has_now(&self, id: &str, limit: Bytes) -> bool {
+        let limit = i64::try_from(limit.page_floor().get()).ok();
+        let status = self.client().container_status(id).await.ok().flatten();
+        let memory = status.as_ref().and_then(status_memory);
+        memory.is_some() && memory == limit
     }
 }

@@ -196,7 +196,8 @@ pub async fn run_confirmed(
         Some(certificate) => Some(confirm(certificate, pin!(wakeups.stopped())).await),
         None => None,
     };
-    let kept = confirmed == Some(Confirmed::Keep);
+    let is_left = drive.gate.certificate().is_some_and(Certificate::is_left);
+    let kept = confirmed == Some(Confirmed::Keep) || is_left;
     let is_still = match drive.gate.certificate().map(|certificate| &certificate.verdict) {
         Some(Verdict::Committed) => kept,
         // The gate has put everything back already, however long the worker waits for a disk.

@@ -94,9 +94,9 @@ impl Interpreter {
             return None;
         }
         let end = write.end?;
-        // A refused string changes nothing; an interrupted write may have.
+        // A refused string changes nothing; an interrupted write may have. What is written once more is somebody's will too.
         match end.new {
-            LimitValue::Memory(new) if LimitValue::Memory(new) != write.old => {
+            LimitValue::Memory(new) if end.new != write.old || end.result.is_ok() => {
                 Some(Signal::LimitWritten { file, new, writer_pid: write.writer.tgid })
             }
             LimitValue::Memory(_)

@@ -29,8 +29,11 @@ impl Gate {
             | Stage::Restoring(_) => {}
         }
         let high = run.high_written.and(run.found).map(|found| found.high);
-        let max = if run.max_written { run.found.map(|found| found.max) } else { None };
-        let verdict = Verdict::RolledBack(reason);
+        // Whoever stops the gate does not undo what another has done by its own will.
+        let is_left = run.taken && reason == Reason::Cancelled;
+        let found = run.found.filter(|_| run.max_written && !is_left);
+        let max = found.map(|found| found.max);
+        let verdict = if is_left { Verdict::Refused(reason) } else { Verdict::RolledBack(reason) };
         Some(if high.is_some() || max.is_some() {
             Step::Go(Stage::Restoring(Restoring::new(verdict, high, max)))
         } else {

@@ -90,6 +90,7 @@ pub(super) fn certificate(run: Run, verdict: Verdict, policy: &Policy) -> Certif
         brake: run.high_written,
         populated: run.populated,
         overtaken: run.overtaken,
+        taken: run.taken,
         windows_skipped: run.sight.is_empty_throughout(),
         floor: history.map(|h| h.last().floor),
         peak: history.map(|h| Peak {

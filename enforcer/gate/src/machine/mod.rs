@@ -238,18 +238,29 @@ impl Gate {
         };
         let restoring = matches!(run.stage, Stage::Restoring(_));
         let put_back = restoring && file == LimitFile::High;
-        if ours.is_none() || ours == Some(new) || put_back {
-            return;
-        }
         let by_other = match file {
             LimitFile::Max => run.awaits(new),
             LimitFile::High => run.loses_brake(new),
         };
+        let again = run.max_written && ours == Some(new);
+        if file == LimitFile::Max && run.request.by_other && !restoring && (by_other || again) {
+            self.taken();
+        }
+        if ours.is_none() || ours == Some(new) || put_back {
+            return;
+        }
         if by_other {
             self.read_at(now, now);
             return;
         }
         self.stop(Reason::LimitWritten { file, found: new }, now);
+    }
+
+    /// Another has written the target: from here on it is theirs as well.
+    fn taken(&mut self) {
+        if let Some(run) = &mut self.run {
+            run.taken = true;
+        }
     }
 
     /// Carries out what a state wants.

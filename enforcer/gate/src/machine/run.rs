@@ -94,6 +94,8 @@ pub(super) struct Run {
     pub(super) max_written: bool,
     /// Another wrote it there.
     pub(super) overtaken: bool,
+    /// Another wrote it there, or wrote it once more.
+    pub(super) taken: bool,
     /// Another has taken the brake off.
     pub(super) unbraked: bool,
     pub(super) notes: Notes,
@@ -127,6 +129,7 @@ impl Run {
             high_written: None,
             max_written: false,
             overtaken: false,
+            taken: false,
             unbraked: false,
             notes: Notes::default(),
         }
@@ -338,7 +341,7 @@ impl Run {
         let target = Limit::Bytes(self.target);
         let expected_max = if self.max_written { Some(target) } else { self.found.map(|f| f.max) };
         if self.awaits(sample.max) {
-            (self.max_written, self.overtaken) = (true, true);
+            (self.max_written, self.overtaken, self.taken) = (true, true, true);
             self.notes.add("another wrote the target before the gate did: the brake goes on at once");
         } else if expected_max.is_some_and(|expected| expected != sample.max) {
             return Some(Reason::LimitWritten { file: LimitFile::Max, found: sample.max });

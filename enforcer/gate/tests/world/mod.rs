@@ -256,12 +256,19 @@ impl World {
         }
     }
 
-    /// The foretold write, before the gate's own.
+    /// The foretold write, before the gate's own or after.
     fn other_writes(&mut self, told: bool) {
         let running = !matches!(self.gate.state(), State::Idle | State::Ended | State::Restoring);
-        let Some(target) = self.foretold.filter(|_| running && !self.shrink.commit_asked) else { return };
+        let Some(target) = self.foretold.filter(|_| running) else { return };
         let new = Limit::Bytes(target);
-        if new < self.max {
+        if self.shrink.commit_asked {
+            if told && new == self.max {
+                self.gate.handle_signal(
+                    &Signal::LimitWritten { file: LimitFile::Max, new, writer_pid: 3 },
+                    self.now,
+                );
+            }
+        } else if new < self.max {
             self.shrink.before_other = Some(self.max);
             self.max = new;
             if told {
@@ -447,6 +454,10 @@ impl World {
             Verdict::Committed => {
                 assert!(shrink.commit_asked && !restored_max);
                 assert!(!shrink.braked || restored_high, "the brake is off");
+            }
+            Verdict::Refused(_) if certificate.is_left() => {
+                assert!(!shrink.braked || restored_high, "the brake is off");
+                assert!(!restored_max, "what another wrote was put back");
             }
             Verdict::Feasible | Verdict::Refused(_) => assert!(!lowered, "a refusal lowered something"),
             Verdict::RolledBack(_) => {
