@@ -8,7 +8,7 @@ use crate::debian::{kills, output, read, run};
 use enforcer::admin::model::{ContainerView, PartState, Status};
 use enforcer::admin::{Client, SOCKET_DEFAULT};
 use enforcer::config::Config;
-use enforcer_gate::{Bytes, Limit};
+use enforcer_gate::Bytes;
 use enforcer_vm_tests::agent_rig::AT_ONCE;
 use enforcer_vm_tests::processes::child_of;
 use nix::sys::signal::{Signal, kill};
