@@ -1,8 +1,8 @@
-//! `cargo xtask ci`: formatting, lints, licences, then every test.
+//! `cargo xtask ci`: formatting, lints, then every test, that of licences among them.
 
 use crate::build::Profile;
 use crate::{build, cmd_test, long, run, setup};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use enforcer_ebpf_build::Toolchain;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
     if options.lint_only { Ok(0) } else { cmd_test::run(&cmd_test::Options::default()) }
 }
 
-/// Formatting and lints of user space and kernel programs, and the dependencies' licences and sources.
+/// Formatting and lints of user space and kernel programs.
 fn lint() -> Result<()> {
     println!("== set-up");
     let toolchain = setup::build()?;
@@ -47,20 +47,6 @@ fn lint() -> Result<()> {
             println!("SKIP lints of the kernel programs: {} has no clippy beside it", rustc.display());
         }
     }
-    println!("== dependencies");
-    dependencies(&root)
-}
-
-/// Licences, sources and doubles. Advisories are left out: their database is a git repository on the network.
-fn dependencies(root: &Path) -> Result<()> {
-    let program = setup::cargo_deny()?;
-    for manifest in ["Cargo.toml", "enforcer-ebpf/programs/Cargo.toml"] {
-        let mut deny = Command::new(&program);
-        deny.current_dir(root).args(["--log-level", "error", "--offline", "--manifest-path", manifest]);
-        deny.arg("--config").arg(root.join("deny.toml")).args(["check", "bans", "licenses", "sources"]);
-        run::checked(&mut deny).context("check the dependencies")?;
-    }
-    println!("SKIP advisories: their database needs the network (cargo deny check advisories)");
     Ok(())
 }
 

@@ -161,6 +161,9 @@ fn host(filter: Option<&str>) -> Result<Counts> {
         println!("{line}");
         counts.add(Counts::of_line(&line).unwrap_or_default());
     }
+    println!(
+        "SKIP advisories on dependencies: their database needs the network (cargo deny check advisories)"
+    );
     let status = child.wait()?;
     if !status.success() && counts.failed == 0 {
         // It did not build, or a runner died: that is a failure that no runner counted.

@@ -10,9 +10,6 @@ use std::process::Command;
 /// The linker for the kernel programs; the version that fits the LLVM of the compilers in reach.
 const BPF_LINKER: &str = "0.13.0";
 
-/// Checks the dependencies' licences and sources.
-const CARGO_DENY: &str = "0.20.2";
-
 /// The oldest emulator under which every kernel of the list is reliable.
 const QEMU_MIN: u32 = 10;
 
@@ -147,25 +144,6 @@ fn linker(rustc: PathBuf) -> Result<()> {
     let mut cargo = cargo_install("bpf-linker", BPF_LINKER, &tools);
     cargo.args(["--no-default-features", "--features", &format!("llvm-{major}")]);
     long::cargo(&what, cargo.env("LLVM_PREFIX", &llvm)).context("build bpf-linker")
-}
-
-/// cargo-deny: the one on the path, else our own.
-pub(crate) fn cargo_deny() -> Result<PathBuf> {
-    let named = PathBuf::from("cargo-deny");
-    if run::output(Command::new(&named).arg("--version")).is_ok() {
-        return Ok(named);
-    }
-    let tools = cache::folder("tools")?;
-    let own = tools.join("bin/cargo-deny");
-    if !own.exists() {
-        let what = format!("building cargo-deny {CARGO_DENY}, once (some minutes)");
-        let mut cargo = cargo_install("cargo-deny", CARGO_DENY, &tools);
-        // It runs for seconds: to optimise it takes longer than that saves.
-        cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_PROFILE_RELEASE_LTO", "off");
-        cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "256");
-        long::cargo(&what, &mut cargo).context("build cargo-deny")?;
-    }
-    Ok(own)
 }
 
 /// A program from the Rust registry, built with its own lock file into `root`.

@@ -22,6 +22,7 @@ use crate::{
         state::PodState,
         watch::{News, Watch},
     },
+    metrics::ApiLimits,
     policy::Mode,
     resize::{Gate, Of, Way},
     shrink::now,
@@ -101,6 +102,15 @@ impl Kubelet {
     /// Whether way is being made for this container.
     pub(super) fn has(&self, id: &str) -> bool {
         self.open.contains_key(id)
+    }
+
+    /// What the API has of each container's memory limit, by the runtime's id of it.
+    pub(super) fn limits(&self) -> BTreeMap<&str, ApiLimits> {
+        let containers = self.pods.values().flat_map(|pod| {
+            let made = pod.containers.iter().filter(|container| !container.id.is_empty());
+            made.map(move |container| (container.id.as_str(), ApiLimits::of(pod, &container.level)))
+        });
+        containers.collect()
     }
 
     fn connected(&mut self, server: Server) {

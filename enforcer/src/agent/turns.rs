@@ -79,8 +79,10 @@ impl Agent {
 
     /// Has the figures be those of now.
     pub(super) fn refresh(&mut self) {
+        let api = self.kubelet.limits();
         let gauges = self.book.iter().map(|(id, entry)| {
             let mut gauges = ContainerGauges::from(&self.view_of(id, entry));
+            gauges.api = api.get(id).copied().unwrap_or_default();
             if let Some(reading) = &entry.reading {
                 gauges.read(&reading.sample);
             }

@@ -160,6 +160,12 @@ macro_rules! metrics {
 
 metrics! {
     // A container's.
+    Desired = "enforcer_container_memory_desired", Gauge, Bytes, [Namespace, Pod, Container], Stable,
+        "The memory limit in the pod's spec. Absent where there is none, or where `kubernetes.enabled` is off.";
+    Admitted = "enforcer_container_memory_admitted", Gauge, Bytes, [Namespace, Pod, Container], Stable,
+        "The memory limit that the kubelet has admitted (Kubernetes' allocated), as it follows from the pod's status. Absent as the desired one, and where it can't be told.";
+    Reported = "enforcer_container_memory_reported", Gauge, Bytes, [Namespace, Pod, Container], Stable,
+        "The memory limit that the kubelet says is in force (Kubernetes' actual; `resources` of the container's status). Absent as the desired one.";
     Allocated = "enforcer_container_memory_allocated", Gauge, Bytes, [Namespace, Pod, Container], Stable,
         "The memory limit as the container runtime has it. Absent where there is none, or where the runtime does not tell.";
     Limit = "enforcer_container_memory_limit", Gauge, Bytes, [Namespace, Pod, Container], Stable,

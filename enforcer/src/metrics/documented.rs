@@ -108,15 +108,8 @@ fn page() -> String {
         };
         writeln!(page, "| `{}` | {of} | {values} |", label.name()).expect("a string takes it");
     }
-    page.push_str(ABSENT);
     page
 }
-
-const ABSENT: &str = "
-## What is not here yet
-
-What Kubernetes wants (`desired`) and reports of a container's resources: the agent does not speak with its API server.
-";
 
 /// Every label, and the metrics that have it.
 fn used() -> BTreeMap<Label, Vec<String>> {

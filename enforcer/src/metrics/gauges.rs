@@ -5,11 +5,34 @@ use crate::{
     admin::model::{ContainerView, PartState},
     guard::Count,
     health::PartName,
+    kube::state::{Level, PodState},
     overhead::Term,
     probe::ProgramCost,
 };
 use enforcer_gate::{Bytes, Limit, Micros, PAGE_SIZE, Pressure, Sample};
 use std::collections::BTreeMap;
+
+/// A container's memory limit as Kubernetes' API has it (KEP-1287).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ApiLimits {
+    /// `spec`.
+    pub desired: Option<Bytes>,
+    /// What the kubelet has admitted.
+    pub admitted: Option<Bytes>,
+    /// What the kubelet says is in force.
+    pub reported: Option<Bytes>,
+}
+
+impl ApiLimits {
+    /// Of one container of a pod.
+    pub fn of(pod: &PodState, level: &Level) -> Self {
+        Self {
+            desired: level.desired.limits.memory,
+            admitted: pod.allocated_limits(level).and_then(|limits| limits.memory),
+            reported: level.actual.and_then(|actual| actual.limits.memory),
+        }
+    }
+}
 
 /// A container's figures. What is `None` is not told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +43,8 @@ pub struct ContainerGauges {
     pub pod: String,
     /// The container's name (untrusted text).
     pub container: String,
+    /// The limit as Kubernetes has it; nothing where its API is not followed.
+    pub api: ApiLimits,
     /// The limit as the runtime has it.
     pub allocated: Option<Limit>,
     /// The limit in force.
@@ -135,4 +160,25 @@ pub struct GuardGauges {
     pub armed: bool,
     /// Writes that it judged ([`crate::guard::Guard::counts`]).
     pub verdicts: Vec<Count>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ApiLimits;
+    use crate::kube::fixture::{condition, mib, pod, shrink};
+
+    #[test]
+    fn what_is_asked_admitted_and_reported_is_told_apart() {
+        let of = |conditions: &[serde_json::Value]| {
+            let pod = pod(|value| shrink(value, conditions));
+            ApiLimits::of(&pod, &pod.container("main").expect("it is there").level)
+        };
+        let (asked, before) = (Some(mib(200)), Some(mib(400)));
+        let limits = |admitted| ApiLimits { desired: asked, admitted, reported: before };
+        assert_eq!(of(&[condition("PodResizeInProgress", "", "")]), limits(asked));
+        assert_eq!(of(&[condition("PodResizePending", "Deferred", "")]), limits(before));
+        let both =
+            [condition("PodResizePending", "Deferred", ""), condition("PodResizeInProgress", "Error", "")];
+        assert_eq!(of(&both), limits(None), "it can't be told");
+    }
 }

@@ -15,7 +15,7 @@ mod spread;
 mod state;
 
 pub use exposition::Format;
-pub use gauges::{ContainerGauges, GuardGauges, NodeGauges, OverheadCost, OverheadGauges};
+pub use gauges::{ApiLimits, ContainerGauges, GuardGauges, NodeGauges, OverheadCost, OverheadGauges};
 pub use labels::Loss;
 pub use own::{Own, OwnError};
 

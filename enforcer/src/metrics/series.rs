@@ -33,6 +33,9 @@ pub(super) fn each(state: &State, metric: Metric, tell: &mut Tell<'_>) {
     let node = &state.node;
     let mut one = |value: Option<Value<'_>>| value.into_iter().for_each(|value| tell(&[], value));
     match metric {
+        Metric::Desired => containers(state, tell, |one| bytes(one.api.desired)),
+        Metric::Admitted => containers(state, tell, |one| bytes(one.api.admitted)),
+        Metric::Reported => containers(state, tell, |one| bytes(one.api.reported)),
         Metric::Allocated => containers(state, tell, |one| bytes(below_max(one.allocated))),
         Metric::Limit => containers(state, tell, |one| bytes(below_max(one.limit))),
         Metric::Usage => containers(state, tell, |one| bytes(one.usage)),

@@ -224,11 +224,11 @@ fn a_container_or_pod_that_is_gone_has_no_series() {
             .count()
     };
     // Of two containers, and what the pod costs.
-    assert_eq!(of(&metrics, "web-0"), 24 + Term::ALL.len() + 3);
+    assert_eq!(of(&metrics, "web-0"), 30 + Term::ALL.len() + 3);
     metrics.set_overheads(Vec::new());
-    assert_eq!(of(&metrics, "web-0"), 24);
+    assert_eq!(of(&metrics, "web-0"), 30);
     metrics.set_containers(vec![full::container("default", "web-1", "app")]);
-    assert_eq!((of(&metrics, "web-0"), of(&metrics, "web-1")), (0, 12));
+    assert_eq!((of(&metrics, "web-0"), of(&metrics, "web-1")), (0, 15));
     metrics.set_containers(Vec::new());
     metrics.set_node(NodeGauges::default());
     assert_eq!(of(&metrics, "web-1"), 0);

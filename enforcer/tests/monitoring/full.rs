@@ -6,7 +6,9 @@ use enforcer::{
     drift::Who,
     guard::{Count, Reason as GuardReason, Verdict as GuardVerdict},
     health::PartName,
-    metrics::{ContainerGauges, GuardGauges, Loss, Metrics, NodeGauges, OverheadCost, OverheadGauges, Own},
+    metrics::{
+        ApiLimits, ContainerGauges, GuardGauges, Loss, Metrics, NodeGauges, OverheadCost, OverheadGauges, Own,
+    },
     names::{Place, Role},
     oom::{CgroupName, OomRecord, Owner},
     overhead::Term,
@@ -23,6 +25,11 @@ pub(crate) fn container(namespace: &str, pod: &str, container: &str) -> Containe
         namespace: namespace.into(),
         pod: pod.into(),
         container: container.into(),
+        api: ApiLimits {
+            desired: Some(Bytes::from_mib(128)),
+            admitted: Some(Bytes::from_mib(128)),
+            reported: Some(Bytes::from_mib(256)),
+        },
         allocated: Some(Limit::Bytes(Bytes::from_mib(256))),
         limit: Some(Limit::Bytes(Bytes::from_mib(128))),
         usage: Some(Bytes::from_mib(100)),

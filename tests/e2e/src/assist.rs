@@ -73,6 +73,46 @@ pub(crate) fn page_cache() {
         assert_eq!((kills(&pod.slice()), restarts(&pod.now().await, "app")), (0, 0));
         let drift = agent.said_so_far().iter().filter(|said| said["kind"] == "drift").count();
         assert_eq!(drift, 0);
+        // Asked, admitted, reported, the runtime's and the kernel's: all are one.
+        let began = Instant::now();
+        let figures = ["desired", "admitted", "reported", "allocated", "limit"];
+        let all = figures.map(|figure| format!("enforcer_container_memory_{figure}_bytes{{"));
+        loop {
+            let (_, metrics) = agent.page("/metrics");
+            let of_pod = metrics.lines().filter(|line| line.contains("pod=\"way\""));
+            let of_pod: Vec<_> = of_pod.filter(|line| line.ends_with(" 104857600")).collect();
+            if all.iter().all(|name| of_pod.iter().any(|line| line.starts_with(name))) {
+                break;
+            }
+            assert!(began.elapsed() < LONG, "{of_pod:#?}");
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        }
+        pod.end().await;
+        agent.end();
+    });
+}
+
+/// The stop switch takes the hands off: what the kubelet has lowered by then is the kubelet's, and stays.
+pub(crate) fn paused() {
+    block_on(async {
+        let _logs = LogsOnFailure;
+        let agent = agent();
+        let pod = cared_for("paused").await;
+        let scope = pod.scope("app");
+        agent.seen("app", "guarded", |view| view.policy == "guard" && view.usage.is_some()).await;
+        pod.resize_memory("app", 100).await;
+        let lower = |pod: &Value| actual_memory(pod, "app") == "100Mi" && is_settled(pod);
+        pod.until("goes through", LONG, lower).await;
+        let flying = agent.status().await.in_flight;
+        assert!(flying.iter().any(|flight| flight.state == "watching"), "{flying:?}");
+        assert_ne!(read(&scope, "memory.high"), "max", "there is a brake");
+        assert_eq!(agent.ask(&["pause"]).0, Some(0));
+        assert_eq!(read(&scope, "memory.high"), "max");
+        let said = agent.heard("how it ended", |said| says(said, "verdict", "refused"));
+        assert!(text(&said).contains("cancelled"), "{said}");
+        let limits = (bytes(&scope, "memory.max"), bytes(&pod.slice(), "memory.max"));
+        assert_eq!(limits, (100 * MIB, 100 * MIB), "both are the kubelet's");
+        assert_eq!((kills(&pod.slice()), restarts(&pod.now().await, "app")), (0, 0));
         pod.end().await;
         agent.end();
     });

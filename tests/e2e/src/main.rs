@@ -27,6 +27,7 @@ fn main() {
         short("assist::a_shrink_goes_through_in_spite_of_cache", assist::page_cache),
         short("assist::a_shrink_that_turns_out_too_low_is_taken_back", assist::take_back),
         short("assist::a_shrink_that_can_not_be_is_refused_with_the_safe_minimum", assist::refused),
+        short("assist::paused_in_its_watch_it_leaves_what_the_kubelet_took", assist::paused),
         full("agent::the_guard_keeps_what_grew_alive", agent::growth),
         full("agent::it_sees_a_pods_limit_that_was_left", agent::restart),
     ];

@@ -7,6 +7,7 @@ mod debian;
 mod races;
 mod rig;
 mod strained;
+mod taken;
 mod tree;
 mod unsafe_limits;
 
@@ -20,6 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(tree::cases());
     cases.extend(races::cases());
     cases.extend(crash::cases());
+    cases.extend(taken::cases());
     cases.extend(strained::cases());
     cases.extend(debian::cases());
     cases
