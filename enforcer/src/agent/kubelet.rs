@@ -5,20 +5,21 @@
 use super::{
     Agent,
     shrinks::{Ask, Ended, Failed, Given},
+    takebacks::{Said, TakeBacks},
     turns::With,
     wishes::{Tries, Wish, wishes},
 };
 use crate::{
     admin::model::{HappeningKind, PartState},
+    cgroup::printable,
     clock::wall_us,
     config::Kubernetes,
     health::PartName,
     kube::{
-        amounts::Amounts,
         connect::{Deadlines, Server, Source},
         event::{Event, Severity},
+        flapping::Tracker,
         outbox::{Came, Decision, Outbox},
-        patch::{Outcome, Want},
         state::PodState,
         watch::{News, Watch},
     },
@@ -28,7 +29,13 @@ use crate::{
     shrink::now,
 };
 use enforcer_gate::{Bytes, Limit, State, Verdict};
-use std::{cell::OnceCell, collections::BTreeMap, future::pending, rc::Rc, time::Duration};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    future::pending,
+    rc::Rc,
+    time::Duration,
+};
 use tokio::{sync::mpsc, task::JoinSet};
 
 /// Who wants a change that is made for the kubelet, as `status` shows it.
@@ -54,6 +61,12 @@ pub(super) struct Kubelet {
     /// By uid.
     pods: BTreeMap<String, PodState>,
     tries: Tries,
+    /// Limits on their way back into the spec.
+    backs: TakeBacks,
+    /// Who changes limits to and fro.
+    flapping: Tracker,
+    /// Containers that are kept out of for that, by the pod's uid and their name.
+    kept_out: BTreeSet<(String, String)>,
     /// Way that is being made, by the container's id, and what came of it.
     open: BTreeMap<String, (Wish, Rc<OnceCell<Way>>)>,
 }
@@ -122,15 +135,20 @@ impl Kubelet {
     fn hear(&mut self, news: News) -> Option<String> {
         match news {
             News::Pods(pods) => {
+                for pod in &pods {
+                    self.flapping.note(pod, wall_us());
+                }
                 self.pods = pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
                 None
             }
             News::Pod(pod) => {
+                self.flapping.note(&pod, wall_us());
                 self.pods.insert(pod.uid.clone(), *pod);
                 None
             }
             News::PodGone { uid, .. } => {
                 self.pods.remove(&uid);
+                self.flapping.forget(&uid);
                 None
             }
             News::Node(_) => None,
@@ -178,7 +196,16 @@ impl Agent {
                 }
                 Some(why) => self.kubernetes_failed(why),
             },
-            Told::Came(decision, came) => self.patched(&decision, &came),
+            Told::Came(decision, came) => {
+                let said = self.kubelet.backs.came(&decision, &came, wall_us());
+                self.taken_back(said);
+            }
+        }
+    }
+
+    fn taken_back(&mut self, said: impl IntoIterator<Item = Said>) {
+        for Said { target, text } in said {
+            self.happened(&target, HappeningKind::Verdict, &text);
         }
     }
 
@@ -191,18 +218,45 @@ impl Agent {
 
     /// Makes way where the kubelet is to lower a limit of a pod that asked to be cared for.
     pub(super) fn kubelet_turn(&mut self) {
+        let Self { kubelet, book, .. } = self;
+        let kernel = |id: &str| Some(book.get(id)?.fresh()?.limit());
+        let said = kubelet.backs.look(&kubelet.pods, kernel, wall_us());
+        self.taken_back(said);
         if self.probe.is_none() || self.state.settled().is_none() {
             return;
         }
         let at = now();
         let all: Vec<Wish> = self.kubelet.pods.values().flat_map(wishes).collect();
         for wish in all {
-            if self.kubelet.tries.is_due(&wish, at) && !self.kubelet.open.contains_key(&wish.id) {
+            let is_due = self.kubelet.tries.is_due(&wish, at) && !self.kubelet.open.contains_key(&wish.id);
+            if is_due && !self.keeps_out(&wish) {
                 self.make_way(wish);
             }
         }
-        let Kubelet { tries, pods, .. } = &mut self.kubelet;
+        let Kubelet { tries, pods, kept_out, .. } = &mut self.kubelet;
         tries.retain(|uid| pods.contains_key(uid));
+        kept_out.retain(|(uid, _)| pods.contains_key(uid));
+    }
+
+    /// Who changes a limit to and fro is not helped: the pod is guarded, and no more. It is said once.
+    fn keeps_out(&mut self, wish: &Wish) -> bool {
+        let key = (wish.uid.clone(), wish.container.clone());
+        let Some(flapping) = self.kubelet.flapping.of(&key.0, &key.1, wall_us()) else {
+            self.kubelet.kept_out.remove(&key);
+            return false;
+        };
+        if self.kubelet.kept_out.insert(key) {
+            let values: Vec<_> = flapping.values.iter().map(ToString::to_string).collect();
+            let text = format!(
+                "kept out of: its limit went to and fro {} times within half an hour, between {}, by {}",
+                flapping.turns,
+                values.join(", "),
+                printable(&flapping.managers.join(", "))
+            );
+            let target = format!("pod/{}/{}:{}", wish.pod.namespace, wish.pod.name, wish.container);
+            self.happened(&target, HappeningKind::Verdict, &text);
+        }
+        true
     }
 
     fn make_way(&mut self, wish: Wish) {
@@ -272,34 +326,10 @@ impl Agent {
             self.happened(target, HappeningKind::Verdict, &format!("{text}: kubernetes.take_back is false"));
             return;
         };
-        let want = Want {
-            container: Some(wish.container.clone()),
-            limits: Amounts { memory: Some(limit), cpu: None },
-        };
-        let (pod, uid, generation) = (wish.pod.clone(), wish.uid.clone(), wish.generation);
-        let taken = link.outbox.decide(Decision { pod, uid, generation, want });
+        let decision = self.kubelet.backs.begin(wish, limit, wall_us());
+        let taken = decision.is_some_and(|decision| link.outbox.decide(decision));
         let how = if taken { "it is patched back" } else { "too many patches wait, and this one is dropped" };
         self.happened(target, HappeningKind::Verdict, &format!("{text}: {how}"));
-    }
-
-    fn patched(&mut self, decision: &Decision, came: &Came) {
-        let container = decision.want.container.as_deref().unwrap_or_default();
-        let target = format!("pod/{}/{}:{container}", decision.pod.namespace, decision.pod.name);
-        let text = match came {
-            Came::Of(Outcome::Patched(_)) => "restored: the spec has the old limit again".to_owned(),
-            Came::Of(Outcome::Refused(refusal)) => {
-                format!(
-                    "held: the API server refuses the old limit ({}): {}",
-                    refusal.status, refusal.message
-                )
-            }
-            Came::Of(Outcome::Gone) => "the pod is gone".to_owned(),
-            Came::Of(other @ (Outcome::Conflict | Outcome::Unavailable { .. })) => format!("held: {other:?}"),
-            Came::Overtaken(_) => "yielded: somebody has decided anew since".to_owned(),
-            Came::Impossible(error) => format!("held: {error}"),
-            Came::GaveUp => "held: the pod changed under each try".to_owned(),
-        };
-        self.happened(&target, HappeningKind::Verdict, &text);
     }
 
     fn event(&mut self, wish: &Wish, reason: &'static str, severity: Severity, note: &str) {

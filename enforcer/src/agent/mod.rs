@@ -31,6 +31,7 @@ mod start;
 mod state;
 mod steward;
 mod suspects;
+mod takebacks;
 mod tell;
 mod turns;
 mod view;

@@ -165,6 +165,13 @@ impl TakeBack {
         }
     }
 
+    /// Something else keeps the patch from being made.
+    pub fn stuck(&mut self, why: &str, now_us: u64) {
+        if !self.is_over() {
+            self.hold(why.to_owned(), now_us);
+        }
+    }
+
     fn patch(&mut self, now_us: u64) -> Next {
         if now_us >= self.deadline_us {
             return self.wait_or_give_up("it was not taken in time", now_us);
