@@ -24,7 +24,11 @@ impl Answer {
 
 /// Runs the program while the server of this thread goes on.
 async fn enforcer(kubeconfig: PathBuf, args: &[&str]) -> Answer {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_enforcer"));
+    program(env!("CARGO_BIN_EXE_enforcer").as_ref(), kubeconfig, args).await
+}
+
+async fn program(program: &Path, kubeconfig: PathBuf, args: &[&str]) -> Answer {
+    let mut command = Command::new(program);
     command.args(args).arg("--kubeconfig").arg(kubeconfig).stdin(Stdio::null());
     command.env_remove("KUBECONFIG").env_remove("NODE_NAME");
     let output = tokio::task::spawn_blocking(move || command.output()).await.expect("runs").expect("starts");
@@ -273,6 +277,27 @@ async fn a_pod_is_explained_without_an_agent() {
     let view = answer.json();
     assert_eq!(view["kubernetes"]["reasons"][0]["code"], "deferred-memory", "{view}");
     assert_eq!(view["kubernetes"]["resize"]["state"], "deferred", "what may not be read is done without");
+}
+
+/// Found by kubectl under its name, and asked from where no agent runs.
+#[tokio::test]
+async fn kubectl_has_it_as_a_plugin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plugin = folder.path().join("kubectl-enforcer");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_enforcer"), &plugin).expect("a link");
+    let api = cluster(|_| pod(2, "100Mi", "100Mi", &json!([]))).await;
+    let answer = program(&plugin, api.kubeconfig(), &["explain", "-n", "shop", "pod/web-1"]).await;
+    assert_eq!((answer.code, answer.err.as_str()), (0, ""), "{}", answer.out);
+    assert!(answer.out.starts_with("Kubernetes has pod/shop/web-1"), "{}", answer.out);
+    let words = ["shrink", "pod/web-1", "--to", "100Mi", "--namespace", "shop"];
+    let answer = program(&plugin, api.kubeconfig(), &words).await;
+    assert_eq!((answer.code, patches(&api).len()), (0, 1), "{} {}", answer.out, answer.err);
+    let answer =
+        program(&plugin, api.kubeconfig(), &["explain", "pod/shop/web-1", "--context", "no\tne"]).await;
+    assert_eq!(answer.code, 64, "{}", answer.err);
+    assert!(answer.err.contains("no\\tne"), "{}", answer.err);
+    let answer = program(&plugin, api.kubeconfig(), &["explain"]).await;
+    assert!(answer.err.contains("kubectl enforcer explain"), "{}", answer.err);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{Agent, BATCH_MAX, sentinel::Drifted};
 use crate::{
     drift::{Drift, Outcome, Report, Who},
     inventory::{Cue, id_in},
-    probe::{Event, Kind, LifeEvent, OomKill, ProbeError},
+    probe::{Event, Kind, LifeEvent, LimitKind, OomKill, ProbeError},
 };
 use enforcer_gate::CgroupId;
 use std::collections::BTreeMap;
@@ -106,6 +106,22 @@ impl Agent {
         if drift == Drift::New || (drift == Drift::No && (lags || ours)) {
             self.ask_of(report.write.cgroup);
         }
+        self.by_another_enforcer(report);
+    }
+
+    /// A command beside the agent has changed what a container may have: that happened to it as well.
+    fn by_another_enforcer(&mut self, report: &Report) {
+        let Report { write, about, .. } = report;
+        let is_another = about.who == Who::Ours && write.writer.tgid != std::process::id();
+        let is_changed = write.end.is_some_and(|end| end.new != write.old);
+        let entry = self.book.by_cgroup(write.cgroup).filter(|entry| !entry.in_flight);
+        let (true, true, LimitKind::MemoryMax, Some(entry)) = (is_another, is_changed, write.file, entry)
+        else {
+            return;
+        };
+        let target = entry.target();
+        let text = format!("{} (pid {}), beside the agent", written_by(report), write.writer.tgid);
+        self.happened(&target, crate::admin::model::HappeningKind::Verdict, &text);
     }
 
     fn drifted(&mut self, drifted: &Drifted) {

@@ -88,7 +88,7 @@ impl Kubelet {
         self.node = config.node.clone().unwrap_or_else(own_name);
         let named = config.kubeconfig.clone();
         self.connecting.spawn(async move {
-            let source = Source::find(named.as_deref()).map_err(|error| error.to_string())?;
+            let source = Source::find(named.as_deref(), None).map_err(|error| error.to_string())?;
             Server::connect(source, Deadlines::default()).await.map_err(|error| error.to_string())
         });
     }

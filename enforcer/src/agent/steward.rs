@@ -37,7 +37,8 @@ impl Steward {
             .map(|(id, entry)| {
                 let pod = &entry.pod;
                 let name = &entry.container.name;
-                let rules = Rules::resolve(&self.defaults, &pod.labels, &pod.annotations, name);
+                let rules =
+                    Rules::resolve(&self.defaults, &pod.namespace, &pod.labels, &pod.annotations, name);
                 let slot = Slot { pod: pod.uid.clone(), container: name.clone() };
                 (id.to_owned(), (slot, rules))
             })

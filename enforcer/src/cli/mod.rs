@@ -19,6 +19,7 @@ mod oom;
 mod options;
 mod output;
 mod overhead;
+mod plugin;
 mod ps;
 mod record;
 mod records;
@@ -37,7 +38,7 @@ mod target;
 mod top;
 
 use crate::json;
-use clap::{CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::ErrorKind};
 pub use failure::{Exit, Failure};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use output::{print, printed};
@@ -89,9 +90,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn command_line(args: Vec<OsString>) -> ExitCode {
+    let (args, name) =
+        if plugin::is_meant(&args) { (plugin::as_command(args), plugin::TYPED) } else { (args, "enforcer") };
     // Wanted even where the rest of the command line makes no sense.
     let json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
-    let result = match Cli::try_parse_from(args) {
+    let parsed = grammar().bin_name(name).try_get_matches_from(args);
+    let result = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => run(cli.command),
         Err(error) if error.exit_code() == 0 => {
             // Help and version, asked for.

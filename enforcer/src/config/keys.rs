@@ -278,7 +278,7 @@ static GATE: [Key; 6] = [
     ),
 ];
 
-static POLICY: [Key; 12] = [
+static POLICY: [Key; 14] = [
     live(
         "policy.default",
         Slot::Mode(|c| &mut c.policy.default, &Mode::ALL),
@@ -288,6 +288,16 @@ static POLICY: [Key; 12] = [
         "policy.label",
         Slot::Label(|c| &mut c.policy.label),
         "the pod label whose value picks the mode; empty is none",
+    ),
+    live(
+        "policy.namespaces",
+        Slot::Namespaces(|c| &mut c.policy.namespaces),
+        "the namespaces whose pods the policy is for, \"a,b\" or, all but these, \"!a,!b\"; pods of others are observed, whatever they say",
+    ),
+    live(
+        "policy.selector",
+        Slot::Labels(|c| &mut c.policy.selector),
+        "a label selector as kubectl takes it; pods that it does not select are observed, whatever they say",
     ),
     live(
         "policy.margin_percent",

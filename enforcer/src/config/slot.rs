@@ -6,7 +6,7 @@ use crate::{
     cri::address,
     duration::{self, parse_duration},
     guard::GuardMode,
-    policy::Mode,
+    policy::{Labels, Mode, Namespaces},
     quantity::{self, parse_bytes},
 };
 use enforcer_gate::{Bytes, Limit, Micros};
@@ -43,6 +43,8 @@ pub(super) enum Slot {
     Listen(At<Option<SocketAddr>>),
     /// Empty for none.
     Label(At<String>),
+    Namespaces(At<Namespaces>),
+    Labels(At<Labels>),
     /// An absolute path, no longer than that, or none.
     File(At<Option<PathBuf>>, usize),
     /// The name of a node, or none.
@@ -65,6 +67,8 @@ impl Slot {
             Self::Mode(at, _) => *at(to) = *at(from),
             Self::Socket(at) | Self::Name(at) => at(from).clone_into(at(to)),
             Self::Label(at) => at(from).clone_into(at(to)),
+            Self::Namespaces(at) => at(from).clone_into(at(to)),
+            Self::Labels(at) => at(from).clone_into(at(to)),
             Self::Listen(at) => *at(to) = *at(from),
             Self::File(at, _) => at(from).clone_into(at(to)),
         }
@@ -101,6 +105,8 @@ impl Slot {
             Self::Socket(at) => *at(config) = optional(value, |text| address(text).map(|_| text.to_owned()))?,
             Self::Listen(at) => *at(config) = optional(value, listen)?,
             Self::Label(at) => *at(config) = optional(value, label)?.unwrap_or_default(),
+            Self::Namespaces(at) => *at(config) = value.text()?.parse()?,
+            Self::Labels(at) => *at(config) = value.text()?.parse()?,
             Self::File(at, bytes_max) => *at(config) = optional(value, |text| path(text, *bytes_max))?,
             Self::Name(at) => *at(config) = optional(value, node_name)?,
         }
@@ -132,6 +138,10 @@ impl Slot {
             Self::Socket(_) => "\"\", an absolute path, or unix:// and one".into(),
             Self::Listen(_) => "\"\", or an address and a port such as \"127.0.0.1:9464\"".into(),
             Self::Label(_) => "\"\", or the key of a label such as \"example.com/name\"".into(),
+            Self::Namespaces(_) => {
+                "\"\" for all, names such as \"a,b\", or all but some such as \"!a,!b\"".into()
+            }
+            Self::Labels(_) => "\"\" for all, or a selector such as \"tier in (batch,dev),!critical\"".into(),
             Self::File(_, bytes_max) => format!("\"\", or an absolute path of at most {bytes_max} bytes"),
             Self::Name(_) => "\"\", or the name of a node such as \"node-1.example.com\"".into(),
         }
@@ -163,6 +173,8 @@ impl Slot {
             Self::Mode(at, _) => quoted(at(config).name()),
             Self::Socket(at) | Self::Name(at) => some(at(config).clone()),
             Self::Label(at) => quoted(at(config)),
+            Self::Namespaces(at) => quoted(&at(config).to_string()),
+            Self::Labels(at) => quoted(&at(config).to_string()),
             Self::Listen(at) => some(at(config).map(|listen| listen.to_string())),
             Self::File(at, _) => some(at(config).as_ref().map(|path| path.to_string_lossy().into_owned())),
         }

@@ -116,15 +116,22 @@ impl ConnectError {
 }
 
 impl Source {
-    /// Where it is found: what was named, `KUBECONFIG`, the service account, `~/.kube/config`.
-    pub fn find(named: Option<&Path>) -> Result<Self, ConnectError> {
+    /// Where it is found: what was named, `KUBECONFIG`, the service account, `~/.kube/config`. A context, where one is named,
+    /// is one of a kubeconfig: no service account is taken then.
+    pub fn find(named: Option<&Path>, context: Option<&str>) -> Result<Self, ConnectError> {
         let env = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        Self::found(
+        let found = Self::found(
             named,
             env("KUBECONFIG").map(PathBuf::from),
-            env("KUBERNETES_SERVICE_HOST").is_some() && Path::new(SERVICE_ACCOUNT).exists(),
+            context.is_none()
+                && env("KUBERNETES_SERVICE_HOST").is_some()
+                && Path::new(SERVICE_ACCOUNT).exists(),
             env("HOME").map(|home| Path::new(&home).join(".kube/config")).filter(|path| path.exists()),
-        )
+        )?;
+        Ok(match found {
+            Self::Kubeconfig { path, .. } => Self::Kubeconfig { path, context: context.map(str::to_owned) },
+            Self::ServiceAccount => Self::ServiceAccount,
+        })
     }
 
     fn found(

@@ -1,6 +1,9 @@
 //! What the node's configuration says: the figures that hold where a pod says nothing, and the bounds where it does.
 
-use super::{Margin, Mode};
+use super::{
+    Margin, Mode,
+    select::{Labels, Namespaces},
+};
 use enforcer_gate::{Bytes, Limit, Micros, PAGE_SIZE};
 
 /// No interval is shorter.
@@ -23,6 +26,10 @@ pub struct Defaults {
     pub default: Mode,
     /// The label of a pod whose value is its mode; empty: no pod has a say in that.
     pub label: String,
+    /// Pods of other namespaces are observed, whatever they say.
+    pub namespaces: Namespaces,
+    /// And so are those that this does not select.
+    pub selector: Labels,
     /// The margin on top of the safe minimum, in per cent of it.
     pub margin_percent: u32,
     /// The margin is at least this.
@@ -51,6 +58,8 @@ impl Default for Defaults {
         Self {
             default: Mode::Observe,
             label: "enforcer.dev/policy".into(),
+            namespaces: Namespaces::All,
+            selector: Labels::default(),
             margin_percent: 10,
             margin_min: Bytes::from_mib(16),
             floor: Bytes::from_mib(32),
@@ -126,6 +135,8 @@ mod tests {
         let bad = Defaults {
             default: Mode::AutoShrink,
             label: "a b".into(),
+            namespaces: Namespaces::All,
+            selector: Labels::default(),
             margin_percent: 1001,
             margin_min: Bytes::new(u64::MAX),
             floor: Bytes::ZERO,

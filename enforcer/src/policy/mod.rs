@@ -13,6 +13,7 @@ mod need;
 mod rules;
 mod said;
 mod scheduler;
+mod select;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -27,5 +28,6 @@ pub use mode::Mode;
 pub use rules::Rules;
 pub use said::{Fault, PREFIX, ValueError};
 pub use scheduler::{Counters, Scheduler, TRACKED_MAX};
+pub use select::{Labels, Namespaces};
 pub use track::{LEARNED_FOR, OOM_KILL_INTERVALS};
 pub use why::Why;

@@ -38,14 +38,16 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules of the container of that name, in a pod with these labels and annotations.
+    /// The rules of the container of that name, in a pod of that namespace with these labels and annotations.
     pub fn resolve(
         node: &Defaults,
+        namespace: &str,
         labels: &BTreeMap<String, String>,
         annotations: &BTreeMap<String, String>,
         container: &str,
     ) -> Self {
-        match said(node, labels, annotations) {
+        let said = left_out(node, namespace, labels).and_then(|()| said(node, labels, annotations));
+        match said {
             Ok((mode, said)) => Self::with(node, mode, said.of(container)),
             Err(fault) => {
                 let rules = Self::with(node, Mode::Observe, Figures::default());
@@ -70,6 +72,19 @@ impl Rules {
             window: said.window.map_or(node.window, |window| window.max(node.window)),
             pressure_avg10: node.pressure_avg10,
         }
+    }
+}
+
+/// Whether the node's policy is for the pod at all. A label that may be missing is no consent.
+fn left_out(node: &Defaults, namespace: &str, labels: &BTreeMap<String, String>) -> Result<(), Fault> {
+    if !node.namespaces.has(namespace) {
+        return Err(Fault::LeftOut("policy.namespaces"));
+    }
+    match node.selector.is_all() {
+        true => Ok(()),
+        false if labels.len() >= MARKS_MAX => Err(Fault::TooMany("labels")),
+        false if node.selector.select(labels) => Ok(()),
+        false => Err(Fault::LeftOut("policy.selector")),
     }
 }
 
@@ -113,17 +128,17 @@ mod tests {
     #[test]
     fn the_label_picks_the_mode() {
         let mode = |node: &Defaults, value: &str| {
-            Rules::resolve(node, &marks(&[("enforcer.dev/policy", value)]), &marks(&[]), "app").mode
+            Rules::resolve(node, "shop", &marks(&[("enforcer.dev/policy", value)]), &marks(&[]), "app").mode
         };
         for one in Mode::ALL {
             assert_eq!(mode(&node(), one.name()), one);
             let default = Defaults { default: one, ..node() };
-            assert_eq!(Rules::resolve(&default, &marks(&[]), &marks(&[]), "app").mode, one);
+            assert_eq!(Rules::resolve(&default, "shop", &marks(&[]), &marks(&[]), "app").mode, one);
             let deaf = Defaults { label: String::new(), ..default };
             assert_eq!(mode(&deaf, "auto-shrink"), one, "no label, no say");
             assert_eq!(mode(&deaf, "rubbish"), one, "no label, no say");
             let empty = marks(&[("", "auto-shrink")]);
-            assert_eq!(Rules::resolve(&deaf, &empty, &marks(&[]), "app").mode, one);
+            assert_eq!(Rules::resolve(&deaf, "shop", &empty, &marks(&[]), "app").mode, one);
         }
     }
 
@@ -133,7 +148,7 @@ mod tests {
             let eager = Defaults { default: Mode::AutoShrink, ..node() };
             let labels = marks(&[("enforcer.dev/policy", label)]);
             let annotations = marks(&[annotation, ("enforcer.dev/interval", "2h")]);
-            let rules = Rules::resolve(&eager, &labels, &annotations, "app");
+            let rules = Rules::resolve(&eager, "shop", &labels, &annotations, "app");
             assert_eq!(rules.mode, Mode::Observe);
             assert_eq!(rules.interval, eager.interval);
             assert_eq!(rules.fault.expect("a fault").to_string(), fault);
@@ -162,8 +177,9 @@ mod tests {
             (0..n).map(|i| (format!("{prefix}{i:03}"), String::new())).collect()
         };
         let eager = Defaults { default: Mode::AutoShrink, ..node() };
-        let fault =
-            |labels: Marks, annotations: Marks| Rules::resolve(&eager, &labels, &annotations, "app").fault;
+        let fault = |labels: Marks, annotations: Marks| {
+            Rules::resolve(&eager, "shop", &labels, &annotations, "app").fault
+        };
         let none = Marks::new;
         assert_eq!(fault(many("a", MARKS_MAX), none()), Some(Fault::TooMany("labels")));
         assert_eq!(fault(none(), many("a", MARKS_MAX)), Some(Fault::TooMany("annotations")));
@@ -180,7 +196,7 @@ mod tests {
     #[test]
     fn a_pod_stays_within_the_nodes_bounds() {
         let rules = |of: &[(&str, &str)]| {
-            let rules = Rules::resolve(&node(), &marks(&[]), &marks(of), "app");
+            let rules = Rules::resolve(&node(), "shop", &marks(&[]), &marks(of), "app");
             assert_eq!(rules.fault, None);
             rules
         };
@@ -216,6 +232,32 @@ mod tests {
         assert_eq!(below.ceiling, Limit::Bytes(plain.floor), "the floor holds");
     }
 
+    #[test]
+    fn a_pod_that_the_node_leaves_out_is_observed_whatever_it_says() {
+        let node = Defaults {
+            default: Mode::Guard,
+            namespaces: "!kube-system".parse().expect("parses"),
+            selector: "tier in (batch,dev),!critical".parse().expect("parses"),
+            ..node()
+        };
+        let of = |namespace: &str, labels: &[(&str, &str)]| {
+            let rules = Rules::resolve(&node, namespace, &marks(labels), &marks(&[]), "app");
+            (rules.mode, rules.fault)
+        };
+        let asks = ("enforcer.dev/policy", "auto-shrink");
+        let (observed, selector) = (Mode::Observe, Some(Fault::LeftOut("policy.selector")));
+        assert_eq!(of("shop", &[("tier", "batch"), asks]), (Mode::AutoShrink, None));
+        assert_eq!(of("shop", &[("tier", "dev")]), (Mode::Guard, None));
+        assert_eq!(of("shop", &[("tier", "live"), asks]), (observed, selector.clone()));
+        assert_eq!(of("shop", &[("tier", "batch"), ("critical", ""), asks]), (observed, selector));
+        let namespaces = Some(Fault::LeftOut("policy.namespaces"));
+        assert_eq!(of("kube-system", &[("tier", "batch"), asks]), (observed, namespaces));
+        // `critical` may be among those that were not kept.
+        let many: Vec<_> = (0..MARKS_MAX).map(|n| format!("a{n:03}")).collect();
+        let many: Vec<_> = many.iter().map(|key| (key.as_str(), "")).collect();
+        assert_eq!(of("shop", &many), (observed, Some(Fault::TooMany("labels"))));
+    }
+
     proptest! {
         #[test]
         fn no_pod_gets_out_of_the_nodes_bounds(
@@ -227,7 +269,7 @@ mod tests {
             label in "(observe|guard|auto-shrink|other)",
         ) {
             let node = node();
-            let rules = Rules::resolve(&node, &marks(&[("enforcer.dev/policy", &label)]), &of, "app");
+            let rules = Rules::resolve(&node, "shop", &marks(&[("enforcer.dev/policy", &label)]), &of, "app");
             prop_assert!(rules.floor >= node.floor);
             prop_assert!(rules.ceiling <= node.ceiling || rules.ceiling == Limit::Bytes(rules.floor));
             prop_assert!(rules.ceiling >= Limit::Bytes(rules.floor));

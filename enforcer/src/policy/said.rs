@@ -52,6 +52,9 @@ pub enum Fault {
         /// The floor.
         floor: Bytes,
     },
+    /// It is not the pod's doing: the node's policy is not for it.
+    #[error("the node's {0} leaves its pod out")]
+    LeftOut(&'static str),
     /// The one that is looked for may be among those that were not kept.
     #[error("the pod has so many {0} that not all are known")]
     TooMany(&'static str),

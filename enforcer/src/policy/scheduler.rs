@@ -1,7 +1,7 @@
 //! Which limit is lowered, to what, and when.
 
 use super::{
-    Decision, Ended, Mode, Rules, Seen, Slot, Why,
+    Decision, Ended, Fault, Mode, Rules, Seen, Slot, Why,
     budget::{Budget, Spent},
     track::Track,
 };
@@ -45,6 +45,7 @@ impl Scheduler {
     /// Takes in how a container is, and says what is to be done with it. To be asked at every reading.
     pub fn consider(&mut self, now: Instant, slot: &Slot, rules: &Rules, seen: &Seen) -> Decision {
         let refused = match rules.mode {
+            _ if matches!(rules.fault, Some(Fault::LeftOut(_))) => Some(Why::LeftOut),
             _ if rules.fault.is_some() => Some(Why::Fault),
             Mode::Observe => Some(Why::Observe),
             Mode::Guard => Some(Why::Guard),

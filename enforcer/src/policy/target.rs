@@ -52,7 +52,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn rules() -> Rules {
-        Rules::resolve(&Defaults::default(), &BTreeMap::new(), &BTreeMap::new(), "app")
+        Rules::resolve(&Defaults::default(), "shop", &BTreeMap::new(), &BTreeMap::new(), "app")
     }
 
     const fn mib(n: u64) -> Bytes {

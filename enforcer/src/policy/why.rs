@@ -35,6 +35,8 @@ pub enum Why {
     Guard,
     /// What the pod says can't be used.
     Fault,
+    /// The node's policy is not for its pod.
+    LeftOut,
     /// All actuation is stopped.
     Paused,
     /// It is being changed.
@@ -57,7 +59,7 @@ pub enum Why {
 
 impl Why {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Gain,
         Self::Young,
         Self::Window,
@@ -73,6 +75,7 @@ impl Why {
         Self::Observe,
         Self::Guard,
         Self::Fault,
+        Self::LeftOut,
         Self::Paused,
         Self::InFlight,
         Self::PodBusy,
@@ -106,6 +109,7 @@ impl Why {
             Self::Observe => ("observe", "its mode is observe"),
             Self::Guard => ("guard", "its mode is guard"),
             Self::Fault => ("fault", "what its pod's label or annotations say can't be used"),
+            Self::LeftOut => ("left_out", "the node's policy leaves its pod out"),
             Self::Paused => ("paused", "all changes are stopped"),
             Self::InFlight => ("in_flight", "it is being changed right now"),
             Self::PodBusy => ("pod_busy", "another container of its pod is being changed right now"),

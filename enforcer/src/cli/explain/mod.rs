@@ -34,6 +34,9 @@ pub(super) struct Options {
     /// The pod or container, as pod/NAMESPACE/NAME[:CONTAINER]; or its cgroup, absolute or below the cgroup mount
     #[arg(value_name = "TARGET", value_parser = named)]
     target: Named,
+    /// Ask the API server alone, also from where no agent runs
+    #[arg(long)]
+    no_agent: bool,
     #[command(flatten)]
     access: kube::Access,
     #[command(flatten)]
@@ -43,6 +46,9 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
+    if options.no_agent {
+        return by_api(options);
+    }
     let target = match &options.target {
         Named::Target(target) => target.clone(),
         Named::Cgroup(path) => of_cgroup(&options.admin, path)?,
@@ -65,6 +71,20 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(failure) = left {
         failure.print(options.json.json);
     }
+    Ok(Exit::Done)
+}
+
+fn by_api(options: &Options) -> Result<Exit, Failure> {
+    let target = match &options.target {
+        Named::Target(target) => target,
+        Named::Cgroup(path) => {
+            let todo = "name a pod or container, as pod/NAMESPACE/NAME[:CONTAINER]";
+            let why = "the API server knows no cgroups";
+            return Err(Failure::new(Exit::Usage, WHAT, shown(path), &why, todo));
+        }
+    };
+    let view = kube::view_of(WHAT, &options.access, target, None)?;
+    super::print(&text(options, None, Some(&view)))?;
     Ok(Exit::Done)
 }
 

@@ -16,7 +16,7 @@ use enforcer_gate::Micros;
 pub(super) use node::of_node;
 pub(super) use order::{Order, carry_out};
 use std::path::PathBuf;
-pub(super) use view::{View, view};
+pub(super) use view::{View, view, view_of};
 
 /// How the API server is found.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -25,6 +25,9 @@ pub(super) struct Access {
     /// runs in
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig; by default its current one
+    #[arg(long, value_name = "NAME")]
+    pub(super) context: Option<String>,
 }
 
 /// How a resize through the kubelet is followed.
@@ -42,11 +45,15 @@ impl Access {
     /// Where it was said or is plain that there is one; a kubeconfig in the home folder is not looked for.
     fn is_given(&self) -> bool {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        self.kubeconfig.is_some() || is_set("KUBECONFIG") || is_set("KUBERNETES_SERVICE_HOST")
+        self.kubeconfig.is_some()
+            || self.context.is_some()
+            || is_set("KUBECONFIG")
+            || is_set("KUBERNETES_SERVICE_HOST")
     }
 
     async fn connect(&self, what: &str, on: &str) -> Result<Server, Failure> {
-        let source = Source::find(self.kubeconfig.as_deref()).map_err(|error| no_client(what, on, &error))?;
+        let source = Source::find(self.kubeconfig.as_deref(), self.context.as_deref());
+        let source = source.map_err(|error| no_client(what, on, &error))?;
         Server::connect(source, Deadlines::default()).await.map_err(|error| no_client(what, on, &error))
     }
 }

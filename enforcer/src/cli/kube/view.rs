@@ -48,6 +48,16 @@ pub(in crate::cli) fn view(
     if !access.is_given() {
         return Ok(None);
     }
+    view_of(what, access, target, explanation).map(Some)
+}
+
+/// Asks the API server, wherever one is found.
+pub(in crate::cli) fn view_of(
+    what: &str,
+    access: &Access,
+    target: &Target,
+    explanation: Option<&Explanation>,
+) -> Result<View, Failure> {
     let on = target.to_string();
     let name = PodName { namespace: target.namespace.clone(), name: target.name.clone() };
     runtime(what, &on)?.block_on(async {
@@ -67,7 +77,7 @@ pub(in crate::cli) fn view(
         };
         let (resize, scheduler) = (Resize::of(&pod), figures(&pod, Rules::of(kubelet)));
         let expected = expected(&pod, kubelet);
-        Ok(Some(View { kubernetes: Kubernetes { pod, resize, scheduler, expected, reasons } }))
+        Ok(View { kubernetes: Kubernetes { pod, resize, scheduler, expected, reasons } })
     })
 }
 

@@ -24,8 +24,16 @@ impl<'a> Filter<'a> {
         match stored {
             Stored::Oom(record) => record.wall_us >= self.from_us && self.concerns(record),
             Stored::Lost(lost) => lost.wall_us >= self.from_us,
-            Stored::Began(began) => began.wall_us >= self.from_us,
+            // Of no cgroup: for who wants all, unless something is missing.
+            Stored::Began(began) => {
+                began.wall_us >= self.from_us && (!self.is_narrow() || !began.lost.is_empty())
+            }
         }
+    }
+
+    fn is_narrow(&self) -> bool {
+        let ListOptions { cgroup, pod, victim, .. } = self.options;
+        [cgroup, pod, victim].iter().any(|wanted| wanted.is_some())
     }
 
     fn concerns(&self, record: &OomRecord) -> bool {
@@ -75,6 +83,32 @@ mod tests {
             pod: Some("prod/web-0".into()),
             container: None,
             image: None,
+        }
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: ListOptions,
+    }
+
+    #[test]
+    fn that_recording_began_is_of_no_pod() {
+        use clap::Parser as _;
+        let began = |lost: &[&str]| {
+            let lost = lost.iter().map(ToString::to_string).collect();
+            let (boot_id, kernel) = (String::new(), "6.12".into());
+            Stored::Began(crate::oom::Began { wall_us: u64::MAX, boot_id, kernel, lost })
+        };
+        for (words, expected) in [
+            (&["oom"][..], [true, true]),
+            (&["oom", "--pod", "web-0"], [false, true]),
+            (&["oom", "--cgroup", "a"], [false, true]),
+            (&["oom", "--victim", "1"], [false, true]),
+        ] {
+            let Line { options } = Line::try_parse_from(words).expect("parses");
+            let filter = Filter::new(&options);
+            assert_eq!([&[][..], &["a hook"]].map(|lost| filter.wants(&began(lost))), expected, "{words:?}");
         }
     }
 

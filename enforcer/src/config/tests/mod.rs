@@ -175,7 +175,7 @@ fn files_are_found_bounded_and_told_by_name() {
 }
 
 /// For each key a value that is not its default.
-pub(super) const OTHERS: [(&str, &str); 49] = [
+pub(super) const OTHERS: [(&str, &str); 51] = [
     ("agent.state_dir", "/a"),
     ("agent.admin_socket", "/b"),
     ("agent.paused", "true"),
@@ -207,6 +207,8 @@ pub(super) const OTHERS: [(&str, &str); 49] = [
     ("gate.allow_pressure_killer", "true"),
     ("policy.default", "auto-shrink"),
     ("policy.label", "a.b-c/D_e.f"),
+    ("policy.namespaces", "!kube-system"),
+    ("policy.selector", "tier in (batch,dev),!critical"),
     ("policy.margin_percent", "0"),
     ("policy.margin_min", "1"),
     ("policy.floor", "4Ki"),

@@ -193,7 +193,7 @@ fn what_was_meant_is_said() {
             "did you mean agent.reading_interval, overhead.interval or policy.interval?",
         ),
         ("[http]\nsokcet = 1", "did you mean cri.socket? [http] has listen"),
-        ("policy = 1", "its keys are default, label, margin_percent"),
+        ("policy = 1", "its keys are default, label, namespaces, selector, margin_percent"),
         ("gaurd.mode = 1", "did you mean [guard]?"),
         ("[guard]\nmode = enforce", "enforce is no value; give one of \"off\", \"audit\", \"enforce\""),
         ("[guard]\nmood = enforce", "text stands in quotes: \"enforce\""),
@@ -274,7 +274,7 @@ f:1:1: frob: there is no such section; the sections are agent, cri, http, oom, d
 --set =1: it is not KEY=VALUE; write KEY=VALUE, as in policy.default=guard
 --set policy.defualt: there is no such key; did you mean policy.default?
 --set policy.default.x: policy.default is a key, and nothing is below it; give one of \"observe\", \"guard\", \"auto-shrink\"
---set policy: it is a section and has no value of its own; its keys are default, label, margin_percent, margin_min, \
+--set policy: it is a section and has no value of its own; its keys are default, label, namespaces, selector, margin_percent, margin_min, \
 floor, ceiling, gain_min, interval, interval_max, window, changes_per_hour, pressure_avg10
 --set mode: it stands in no section; there is guard.mode
 --set frob.x: there is no such key; the sections are agent, cri, http, oom, drift, guard, overhead, gate, policy, kubernetes

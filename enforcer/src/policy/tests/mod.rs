@@ -17,7 +17,7 @@ fn defaults() -> Defaults {
 }
 
 fn rules() -> Rules {
-    Rules::resolve(&defaults(), &BTreeMap::new(), &BTreeMap::new(), "app")
+    Rules::resolve(&defaults(), "shop", &BTreeMap::new(), &BTreeMap::new(), "app")
 }
 
 fn slot(pod: &str, container: &str) -> Slot {

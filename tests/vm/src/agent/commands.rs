@@ -28,6 +28,9 @@ pub(super) fn no_drift() {
         assert_eq!(done.status.code(), Some(0), "{said}\n{error}");
         assert_eq!((limit(&cgroup), read(&cgroup, "memory.swap.max").as_str()), (96 * MIB, "0"));
         at(&agent, 96).await;
+        let told =
+            agent.heard("it as well", |said| says(said, "verdict", "memory.max 128Mi -> 96Mi by enforcer"));
+        assert_eq!(told["target"], "pod/testing/web:app", "{told}");
 
         // As a kubelet does it, down and up.
         let client = containerd.client().await;
