@@ -1,5 +1,6 @@
 //! Which pods a node's policy is for: by namespace, and by Kubernetes' label selectors. No I/O.
 
+use crate::cgroup::shown;
 use kube::core::{Expression, Selector, SelectorExt as _};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,7 +47,7 @@ impl FromStr for Namespaces {
                 .iter()
                 .find(|name| name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is));
             match wrong {
-                Some(name) => Err(format!("{name:?} is no name of a namespace")),
+                Some(name) => Err(format!("\"{}\" is no name of a namespace", shown(name))),
                 None => Ok(parts.iter().map(|name| (*name).to_owned()).collect()),
             }
         };
@@ -99,7 +100,10 @@ impl FromStr for Labels {
             // A comma in parentheses parts values.
             let open = rest.find(['(', ',']).filter(|at| rest[*at..].starts_with('('));
             let from = open.map_or(Ok(0), |at| {
-                rest[at..].find(')').map(|close| at + close).ok_or_else(|| format!("{rest:?} has no \")\""))
+                rest[at..]
+                    .find(')')
+                    .map(|close| at + close)
+                    .ok_or_else(|| format!("\"{}\" has no \")\"", shown(rest)))
             })?;
             let end = rest[from..].find(',').map_or(rest.len(), |at| from + at);
             selector.extend(expression(rest[..end].trim())?);
@@ -125,7 +129,7 @@ fn expression(text: &str) -> Result<Expression, String> {
         return match word {
             "in" => Ok(Expression::In(key_of(key)?, values?)),
             "notin" => Ok(Expression::NotIn(key_of(key)?, values?)),
-            _ => Err(format!("{text:?} is neither KEY in (VALUE,...) nor KEY notin (VALUE,...)")),
+            _ => Err(format!("\"{}\" is neither KEY in (VALUE,...) nor KEY notin (VALUE,...)", shown(text))),
         };
     }
     if let Some((key, value)) = text.split_once("!=") {
@@ -144,7 +148,7 @@ fn key_of(text: &str) -> Result<String, String> {
     if is_key && key.matches('/').count() <= 1 {
         Ok(key.into())
     } else {
-        Err(format!("{key:?} is no key of a label"))
+        Err(format!("\"{}\" is no key of a label", shown(key)))
     }
 }
 
@@ -152,7 +156,7 @@ fn value_of(text: &str) -> Result<String, String> {
     let value = text.trim();
     let is = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_value = value.len() <= NAME_BYTES_MAX && value.chars().all(is);
-    if is_value { Ok(value.into()) } else { Err(format!("{value:?} is no value of a label")) }
+    if is_value { Ok(value.into()) } else { Err(format!("\"{}\" is no value of a label", shown(value))) }
 }
 
 #[cfg(test)]
@@ -202,6 +206,11 @@ mod tests {
             ["=", "a b", "a in web", "a in (b", "a within (b)", "in (a)", "a=b c", "a/b/c", "a=\u{7}", "a>1"]
         {
             assert!(text.parse::<Labels>().is_err(), "{text:?}");
+        }
+        // However long and hostile it is, what is said of it is not.
+        for text in [format!("a in ({}", "\u{1b}".repeat(10_000)), "x".repeat(10_000), "(".repeat(10_000)] {
+            let said = text.parse::<Labels>().expect_err("is none");
+            assert!(said.len() < 5_000 && !said.contains('\u{1b}'), "{}", said.len());
         }
     }
 }
