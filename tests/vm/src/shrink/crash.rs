@@ -58,8 +58,9 @@ fn stopped_at_its_end() {
     let mut met = 0;
     for _ in 0..STOPS {
         let rig = Rig::new("end");
-        let mut running = rig.start(TO, QUICK);
-        running.reach("trial");
+        // Time enough to be told of its first state before it is at its end.
+        let mut running = rig.start(TO, Spans { observe: "3s", ..QUICK });
+        running.reach("observing");
         let restorer = Other::new(running.restorer());
         running.reach("watching");
         let lowered = (TO_BYTES.to_string(), HIGH.to_string());
