@@ -59,8 +59,7 @@ fn stopped_at_its_end() {
     for _ in 0..STOPS {
         let rig = Rig::new("end");
         // Time enough to be told of its first state before it is at its end.
-        let mut running = rig.start(TO, Spans { observe: "3s", ..QUICK });
-        running.reach("observing");
+        let (mut running, mut workload) = in_state(&rig, "observing", Spans { observe: "3s", ..QUICK });
         let restorer = Other::new(running.restorer());
         running.reach("watching");
         let lowered = (TO_BYTES.to_string(), HIGH.to_string());
@@ -84,6 +83,7 @@ fn stopped_at_its_end() {
             ended.assert_committed();
             rig.assert_unharmed(TO_BYTES);
         }
+        assert!(workload.alive());
         rig.assert_settled();
     }
     println!("put back in {met} of {STOPS} stops");
