@@ -46,7 +46,7 @@ fn stopped() {
 }
 
 /// How often it is stopped between the end of the watch and its own, a moment of milliseconds that is not met each time.
-const STOPS: usize = 4;
+const STOPS: usize = 2;
 
 /// What a restorer takes to act for a session that is silent, several times over. To one that rests its restorer leaves the
 /// limit.
