@@ -12,6 +12,8 @@ mod cmd_test;
 mod cmd_vm;
 mod cpio;
 mod debian;
+#[cfg(test)]
+mod deploy;
 mod guest;
 mod kernels;
 mod kmod;
