@@ -50,6 +50,15 @@ async fn events_of(pod: &Pod, reason: &str) -> Vec<String> {
     }
 }
 
+/// The status may say that it is done before the pod's cgroup has it.
+async fn follows(pod: &Pod, mib: i64) {
+    let began = Instant::now();
+    while bytes(&pod.slice(), "memory.max") != mib * MIB {
+        assert!(began.elapsed() < LONG, "{}", bytes(&pod.slice(), "memory.max"));
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
 /// What the kubelet alone refuses for ever for the sake of clean cache.
 pub(crate) fn page_cache() {
     block_on(async {
@@ -103,6 +112,7 @@ pub(crate) fn paused() {
         pod.resize_memory("app", 100).await;
         let lower = |pod: &Value| actual_memory(pod, "app") == "100Mi" && is_settled(pod);
         pod.until("goes through", LONG, lower).await;
+        follows(&pod, 100).await;
         let flying = agent.status().await.in_flight;
         assert!(flying.iter().any(|flight| flight.state == "watching"), "{flying:?}");
         assert_ne!(read(&scope, "memory.high"), "max", "there is a brake");
@@ -129,7 +139,7 @@ pub(crate) fn take_back() {
         pod.resize_memory("app", 100).await;
         let lower = |pod: &Value| actual_memory(pod, "app") == "100Mi" && is_settled(pod);
         pod.until("goes through", LONG, lower).await;
-        assert_eq!(bytes(&pod.slice(), "memory.max"), 100 * MIB);
+        follows(&pod, 100).await;
         let began = Instant::now();
         pod.tell("app", "grow 110Mi");
         let higher =
