@@ -229,7 +229,7 @@ impl Gate {
 
     /// Somebody wrote a limit; our own writes are told apart by their value.
     fn limit_written(&mut self, file: LimitFile, new: Limit, now: Instant) {
-        let Some(run) = &self.run else { return };
+        let Some(run) = &mut self.run else { return };
         let found = run.found;
         let ours = match file {
             LimitFile::High => run.high_written.or(found.map(|found| found.high)),
@@ -244,7 +244,8 @@ impl Gate {
         };
         let again = run.max_written && ours == Some(new);
         if file == LimitFile::Max && run.request.by_other && !restoring && (by_other || again) {
-            self.taken();
+            // From here on it is theirs as well.
+            run.taken = true;
         }
         if ours.is_none() || ours == Some(new) || put_back {
             return;
@@ -254,13 +255,6 @@ impl Gate {
             return;
         }
         self.stop(Reason::LimitWritten { file, found: new }, now);
-    }
-
-    /// Another has written the target: from here on it is theirs as well.
-    fn taken(&mut self) {
-        if let Some(run) = &mut self.run {
-            run.taken = true;
-        }
     }
 
     /// Carries out what a state wants.
