@@ -13,7 +13,7 @@ const CASE_MAX: Duration = Duration::from_mins(10);
 /// When a test runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// On every kernel of the list.
+    /// On every kernel of the list: what a kernel may do otherwise than another.
     Smoke,
     /// On the default kernel only.
     Full,

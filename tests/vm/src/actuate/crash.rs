@@ -17,7 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
         case("actuate::a_dropped_session_is_undone", Tier::Full, a_dropped_session_is_undone as fn()),
         case(
             "actuate::kill_9_in_every_state_leaves_all_as_found",
-            Tier::Smoke,
+            Tier::Full,
             kill_9_in_every_state_leaves_all_as_found,
         ),
         case(
@@ -25,14 +25,14 @@ pub(super) fn cases() -> Vec<Case> {
             Tier::Full,
             kill_9_at_any_moment_leaves_all_as_found,
         ),
-        case("actuate::both_killed_is_settled_by_recover", Tier::Smoke, both_killed_is_settled_by_recover),
+        case("actuate::both_killed_is_settled_by_recover", Tier::Full, both_killed_is_settled_by_recover),
         case(
             "actuate::a_raise_after_the_crash_is_not_undone",
             Tier::Full,
             a_raise_after_the_crash_is_not_undone,
         ),
         case("actuate::the_restorer_acts_at_its_deadline", Tier::Full, the_restorer_acts_at_its_deadline),
-        case("actuate::what_was_put_back_is_not_kept", Tier::Smoke, what_was_put_back_is_not_kept),
+        case("actuate::what_was_put_back_is_not_kept", Tier::Full, what_was_put_back_is_not_kept),
         case(
             "actuate::nothing_is_lowered_without_a_restorer",
             Tier::Full,
@@ -40,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         case(
             "actuate::a_session_inside_its_cgroup_is_undone",
-            Tier::Smoke,
+            Tier::Full,
             a_session_inside_its_cgroup_is_undone,
         ),
         case(

@@ -27,7 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
             a_cgroup_that_vanishes_is_gone_in_every_call,
         ),
         case("actuate::overlapping_sessions_are_refused", Tier::Full, overlapping_sessions_are_refused),
-        case("actuate::another_state_dir_is_no_way_round", Tier::Smoke, another_state_dir_is_no_way_round),
+        case("actuate::another_state_dir_is_no_way_round", Tier::Full, another_state_dir_is_no_way_round),
         case(
             "actuate::a_stopped_restorer_is_not_waited_for_for_ever",
             Tier::Full,

@@ -54,10 +54,16 @@ pub(crate) fn cases() -> Vec<Case> {
         debian("agent::kernel_programs_that_hang_while_they_load_keep_nobody_waiting", starts::hung_load),
         debian("agent::what_comes_and_goes_leaves_nothing_behind", survives::churn),
         Case {
+            name: "agent::of_60_containers_that_come_and_go_nothing_is_left",
+            tier: Tier::Full,
+            needs: nothing,
+            run: numbers::few,
+        },
+        Case {
             name: "agent::of_250_containers_that_come_and_go_nothing_is_left",
             tier: Tier::Full,
             needs: nothing,
-            run: numbers::churn,
+            run: numbers::many,
         },
         Case {
             name: "agent::a_limit_that_is_raised_before_the_update_stays",

@@ -1,4 +1,4 @@
-//! The agent beside 250 containers, all of them real cgroups and processes, behind a runtime that is a script.
+//! The agent beside many containers, all of them real cgroups and processes, behind a runtime that is a script.
 
 use super::{MIB, block_on, memory};
 use enforcer_vm_tests::agent_rig::{Agent, LONG};
@@ -7,13 +7,12 @@ use enforcer_vm_tests::node::{Node, Program};
 use std::fs;
 use std::time::{Duration, Instant};
 
-const CONTAINERS: usize = 250;
 /// Containers of a pod's, as many as there are containers to a pod on a usual node.
 const OF_A_POD: usize = 3;
 /// Rounds of coming and going after the first, which brings all.
 const ROUNDS: usize = 4;
-/// Containers that go and come in a round, at random.
-const MOVES: usize = 60;
+/// Of so many containers one goes and comes in a round, at random.
+const OF_WHICH_MOVES: usize = 4;
 /// How much more memory the agent may hold after the last round than after the first, for what it keeps of each
 /// container for ten minutes. What it would keep of containers that are gone is more.
 const GROWTH_KIB: u64 = 1536;
@@ -124,7 +123,15 @@ async fn nothing_is_left(agent: &Agent, at_first: Held) {
     }
 }
 
-pub(super) fn churn() {
+pub(super) fn few() {
+    churn(60);
+}
+
+pub(super) fn many() {
+    churn(250);
+}
+
+fn churn(containers: usize) {
     block_on(async {
         let mut dice = Dice::new(0x00e0_f0ce_0250);
         let mut crowd = Crowd { node: Node::start(), pods: Vec::new(), born: 0 };
@@ -133,24 +140,28 @@ pub(super) fn churn() {
         let at_first = Held::by(&agent);
         let mut after_first = None;
         for round in 0..=ROUNDS {
-            for _ in 0..if round == 0 { 0 } else { MOVES } {
+            for _ in 0..if round == 0 { 0 } else { containers / OF_WHICH_MOVES } {
                 crowd.death(&mut dice);
                 if dice.below(2) == 0 {
                     crowd.birth(&mut dice);
                 }
             }
-            while crowd.count() < CONTAINERS {
+            while crowd.count() < containers {
                 crowd.birth(&mut dice);
             }
-            assert_eq!(crowd.node.running(), CONTAINERS);
-            all_are_read(&agent, CONTAINERS).await;
+            assert_eq!(crowd.node.running(), containers);
+            all_are_read(&agent, containers).await;
             let first = *after_first.get_or_insert_with(|| Held::by(&agent));
             let held = no_more(&agent, first).await;
             println!("after round {round}: {held:?}, {} born", crowd.born);
             assert!(held.rss_kib <= first.rss_kib + GROWTH_KIB, "{first:?}, now {held:?}");
         }
         let (_, metrics) = agent.page("/metrics");
-        assert_eq!(gauge(&metrics, "enforcer_containers"), Some("250"), "{metrics}");
+        assert_eq!(
+            gauge(&metrics, "enforcer_containers"),
+            Some(containers.to_string().as_str()),
+            "{metrics}"
+        );
         assert!(metrics.contains("container=\"c-"), "{metrics}");
         for (sandbox, _) in std::mem::take(&mut crowd.pods) {
             crowd.node.remove_pod(&sandbox);

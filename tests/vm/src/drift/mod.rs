@@ -15,6 +15,10 @@ const fn smoke(name: &'static str, run: fn()) -> Case {
     Case { name, tier: Tier::Smoke, needs: nothing, run }
 }
 
+const fn full(name: &'static str, run: fn()) -> Case {
+    Case { name, tier: Tier::Full, needs: nothing, run }
+}
+
 const fn debian(name: &'static str, run: fn()) -> Case {
     Case { name, tier: Tier::Debian, needs: nothing, run }
 }
@@ -24,10 +28,10 @@ pub(crate) fn cases() -> Vec<Case> {
         smoke("drift::every_limit_file_is_told_with_its_writer", writes::every_file),
         smoke("drift::a_refused_write_is_told_with_its_error", writes::refused),
         smoke("drift::writes_that_overlap_or_do_not_return_are_told_apart", writes::overlapping),
-        smoke("drift::drift_is_told_once_a_value", writes::once_a_value),
+        full("drift::drift_is_told_once_a_value", writes::once_a_value),
         smoke("drift::swap_that_a_memory_update_resets_is_named", writes::swap_reset),
         smoke("drift::a_restart_is_named", writes::restart),
-        smoke("drift::a_limit_is_put_back_and_memory_is_not_taken_away", writes::mended),
+        full("drift::a_limit_is_put_back_and_memory_is_not_taken_away", writes::mended),
         debian("drift::systemd_putting_its_value_back_is_named", debian::reapplied),
         debian("drift::what_systemd_puts_back_is_mended_through_it", debian::mended),
         debian("drift::a_property_that_is_set_is_systemds_write", debian::set_property),

@@ -80,7 +80,7 @@ pub(crate) fn cases() -> Vec<Case> {
         full("guard::stopped_while_loading_it_ends_at_once", command::stopped_while_loading),
         full("guard::unread_it_stays_armed_and_can_be_ended", command::unread),
         full("guard::ancestors_that_are_not_guarded_are_named", command::unguarded_above),
-        smoke("guard::log_holds_what_a_killed_guard_told", log::killed),
+        full("guard::log_holds_what_a_killed_guard_told", log::killed),
         full("guard::log_shows_what_is_asked_for", log::filters),
         full("guard::log_has_one_writer", log::one_writer),
         full("guard::log_on_a_full_disk_counts_what_it_lacks", log::full_disk),

@@ -47,11 +47,12 @@ pub(super) fn small_ring() {
 
 /// `kill -9` at random moments while kills come, again and again, into one store.
 pub(super) fn killed() {
+    const KILLED: usize = 5;
     let store = store();
     let cgroup = limited("killed", "8M");
     let mut seed = std::process::id();
     let mut told = Vec::new();
-    for _ in 0..10 {
+    for _ in 0..KILLED {
         let mut recording = Recording::start(store.path());
         let mut workload =
             Workload::launch(PROGRAM, &cgroup, "kill-loop --n 40 --parallel 2 --size 32Mi --thp");
@@ -69,7 +70,7 @@ pub(super) fn killed() {
     let last = fall(&cgroup);
     recording.stop();
     let lines = stored(store.path());
-    assert_eq!(lines.iter().filter(|line| line.get("began").is_some()).count(), 11);
+    assert_eq!(lines.iter().filter(|line| line.get("began").is_some()).count(), KILLED + 1);
     for line in &told {
         assert!(lines.contains(line), "it was told, so it is stored: {line}");
     }

@@ -21,7 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
         smoke("oom::the_write_that_killed_is_named", kinds::killing_write),
         full("oom::fifty_cgroups_at_once_are_all_told", kinds::fifty),
         full("oom::hostile_names_are_escaped", kinds::hostile),
-        smoke("oom::a_small_ring_counts_what_it_dropped", loss::small_ring),
+        full("oom::a_small_ring_counts_what_it_dropped", loss::small_ring),
         full("oom::a_killed_recorder_leaves_a_store_without_a_wrong_record", loss::killed),
         full("oom::a_full_disk_costs_what_is_counted_and_no_more", loss::full_disk),
         full("oom::on_a_full_disk_the_oldest_make_room", loss::full_disk_makes_room),

@@ -20,11 +20,11 @@ pub(super) fn cases() -> Vec<Case> {
         full("shrink::both_killed_is_settled_by_the_next_shrink", next_shrink),
         full("shrink::what_a_killed_run_left_is_said_by_who_only_looks", looked_at),
         full("shrink::a_raise_after_the_crash_is_never_undone", raised_after),
-        smoke("shrink::a_killed_restorer_takes_everything_back_at_once", restorer_killed),
+        full("shrink::a_killed_restorer_takes_everything_back_at_once", restorer_killed),
         full("shrink::a_stopped_run_is_undone_while_it_is_stopped", stopped),
         full("shrink::stopped_at_its_end_it_says_what_is_in_force", stopped_at_its_end),
         smoke("shrink::a_stopped_run_kills_nobody_that_grows", stopped_beside_growth),
-        smoke("shrink::a_run_whose_cgroup_is_frozen_or_killed_is_undone", with_its_cgroup),
+        full("shrink::a_run_whose_cgroup_is_frozen_or_killed_is_undone", with_its_cgroup),
     ]
 }
 

@@ -11,10 +11,9 @@ use std::fs::{self, File};
 use std::process::Command;
 
 pub(super) fn cases() -> Vec<Case> {
-    let smoke = |name, run| Case { name, tier: Tier::Smoke, needs: nothing, run };
     let full = |name, run| Case { name, tier: Tier::Full, needs: nothing, run };
     vec![
-        smoke("shrink::gone_in_every_state", gone),
+        full("shrink::gone_in_every_state", gone),
         full("shrink::a_raise_in_every_state_stays", raised),
         full("shrink::another_ones_brake_stays", another_brake),
         full("shrink::cancelled_before_and_after_the_commit", cancelled),

@@ -6,10 +6,9 @@ use enforcer_vm_tests::scratch::Scratch;
 use enforcer_vm_tests::workload::Workload;
 
 pub(super) fn cases() -> Vec<Case> {
-    let smoke = |name, run| Case { name, tier: Tier::Smoke, needs: nothing, run };
     let full = |name, run| Case { name, tier: Tier::Full, needs: nothing, run };
     vec![
-        smoke("shrink::a_pod_counts_what_is_below_it", nested),
+        full("shrink::a_pod_counts_what_is_below_it", nested),
         full("shrink::what_a_child_protects_is_in_the_floor", protected),
         full("shrink::a_frozen_cgroup_is_refused", frozen),
         full("shrink::frozen_in_trial_is_taken_back", frozen_midway),
