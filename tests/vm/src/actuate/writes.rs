@@ -70,11 +70,12 @@ fn a_commit_over_usage_kills_nobody() {
 /// keeps the victim from the limit between the check and the restore (without it one of 40 commits killed once, Linux 6.1).
 #[expect(clippy::wildcard_enum_match_arm, reason = "any other outcome fails the test")]
 fn a_commit_against_an_allocator_kills_nobody() {
+    const ROUNDS: usize = 20;
     let rig = Rig::new();
     let bursts = "bursts --base 20Mi --burst 60Mi --period 20ms --duty 10ms";
     let mut victim = Workload::run(&rig.group, bursts);
     let mut committed = 0;
-    for _ in 0..40 {
+    for _ in 0..ROUNDS {
         let mut session = rig.begin();
         // Between two bursts: what is far over the brake already waits for seconds.
         while rig.number("memory.current") > 45 * MIB {
@@ -93,7 +94,7 @@ fn a_commit_against_an_allocator_kills_nobody() {
         assert!(victim.alive());
     }
     let kills = rig.group.kills();
-    println!("committed {committed} of 40 against a burst allocator, {kills} kills");
+    println!("committed {committed} of {ROUNDS} against a burst allocator, {kills} kills");
     assert_eq!(kills, 0);
     assert_ne!(committed, 0, "never below the check");
 }
