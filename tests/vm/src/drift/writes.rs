@@ -80,9 +80,10 @@ pub(super) fn refused() {
 }
 
 /// A write that reclaims for long, one that undoes it meanwhile, and an end of the sentinel before the first returns. Once
-/// in 24 runs the first returned within 2 ms (Linux 6.1; why is not known): then nothing overlaps, and it is tried again.
+/// in 24 runs the first returned within 2 ms on Linux 6.1, once in a few on 7.3, with nobody killed (why is not known): then
+/// nothing overlaps, and it is tried again.
 pub(super) fn overlapping() {
-    const TRIES: usize = 5;
+    const TRIES: usize = 10;
     assert!((0..TRIES).any(|_| is_told_apart()), "no write took long in {TRIES} tries");
 }
 
