@@ -2,6 +2,7 @@
 
 use super::{
     ActuateError, StateDir,
+    holder::who_has_open,
     journal::Journal,
     lease::Lease,
     limit_fd::LimitFd,
@@ -35,8 +36,13 @@ pub struct Recovered {
 /// What became of an unfinished run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecoveredRun {
-    /// Its process, or that process's restorer, lives: left alone.
+    /// Its process lives: left alone.
     Running,
+    /// Its process has died, and its restorer has the journal yet: it is about to put everything back, or is stopped.
+    Restorer {
+        /// The restorer.
+        pid: u32,
+    },
     /// Every file was looked at; the journal is closed unless one of them failed.
     Files(Vec<RecoveredFile>),
     /// The machine was started again since: limits of that boot are gone with it.
@@ -160,6 +166,13 @@ fn settle_file(
     }
 }
 
+/// Which process has a run's journal: the one that began it, as long as it lives, else its restorer. Of those that can't be
+/// seen, in another pid namespace, the journal's word counts.
+pub(super) fn at_it(began: u32, journal: &Path) -> u32 {
+    let found = who_has_open(journal);
+    if found.contains(&began) { began } else { found.first().copied().unwrap_or(began) }
+}
+
 fn move_aside(journal: &Path, why: &str) -> RecoveredRun {
     let moved_to = journal.with_extension("unreadable");
     match std::fs::rename(journal, &moved_to) {
@@ -175,7 +188,12 @@ fn settle_run(
     seed: u32,
     mount: &Result<Arc<Mount>, String>,
 ) -> Result<Option<RecoveredRun>, ActuateError> {
-    let Some(lock) = file.lock else { return Ok(Some(RecoveredRun::Running)) };
+    let Some(lock) = file.lock else {
+        return Ok(Some(match at_it(header.pid, &file.path) {
+            pid if pid == header.pid => RecoveredRun::Running,
+            pid => RecoveredRun::Restorer { pid },
+        }));
+    };
     let entries = records(&file.bytes, seed);
     // At most 256 of them.
     let next = u32::try_from(entries.len()).unwrap_or(u32::MAX);
@@ -282,6 +300,11 @@ impl Recovered {
     pub fn describe(&self) -> String {
         let what = match &self.result {
             RecoveredRun::Running => format!("still in progress by pid {}", self.pid),
+            RecoveredRun::Restorer { pid } => format!(
+                "pid {} has died, and its restorer, pid {pid}, has not put everything back yet: where that is stopped, kill \
+                 -CONT {pid} lets it go on; or kill -KILL {pid}, then enforcer recover again",
+                self.pid
+            ),
             RecoveredRun::OtherBoot => "from before the last boot: closed".into(),
             RecoveredRun::Gone => "the cgroup is gone: closed".into(),
             RecoveredRun::Unreadable { why, moved_to } => format!(
@@ -305,7 +328,9 @@ impl Recovered {
     /// Whether somebody has to look again.
     pub fn is_open(&self) -> bool {
         match &self.result {
-            RecoveredRun::Failed(_) | RecoveredRun::OtherVersion { .. } => true,
+            RecoveredRun::Failed(_) | RecoveredRun::OtherVersion { .. } | RecoveredRun::Restorer { .. } => {
+                true
+            }
             RecoveredRun::Files(files) => {
                 files.iter().any(|file| matches!(file.result, RecoveredValue::Failed { .. }))
             }

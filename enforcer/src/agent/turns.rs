@@ -122,11 +122,11 @@ impl Agent {
     /// Reads the configuration anew; what needs a restart is told. Nothing changes where it has an error.
     pub(super) fn reload(&mut self) -> Result<String, Refusal> {
         let loaded = Config::load(self.source.file.as_deref(), &self.source.overrides);
-        let (new, _) = match loaded {
+        let (new, warnings) = match loaded {
             Ok(loaded) => loaded,
             Err(errors) => {
                 self.metrics.config_reloaded(false);
-                let text = format!("the configuration is as it was: {errors}");
+                let text = format!("the configuration is as it was: {}", errors.in_short());
                 self.happened("", HappeningKind::Agent, &text);
                 return Err(Refusal {
                     error: errors.to_string(),
@@ -135,16 +135,21 @@ impl Agent {
             }
         };
         self.metrics.config_reloaded(true);
+        for warning in warnings.warnings {
+            self.happened("", HappeningKind::Agent, &format!("warning: {warning}"));
+        }
         let stays = config::changes_needing_restart(&self.config, &new);
         let text = match stays.as_slice() {
             [] => "the configuration was read anew".to_owned(),
             stays => format!("the configuration was read anew; a restart is needed for {}", stays.join(", ")),
         };
-        let was_paused = self.config.agent.paused;
-        let paused = new.agent.paused;
+        let (was_to, is_to) = (self.config.agent.paused, new.agent.paused);
         self.take(new);
-        if paused != was_paused {
-            if paused { self.pause() } else { self.resume() }
+        // What a person paused is not resumed by a file that never paused it.
+        match (was_to, is_to) {
+            (_, true) => self.pause(),
+            (true, false) => self.resume(),
+            (false, false) => {}
         }
         self.happened("", HappeningKind::Agent, &text);
         Ok(text)

@@ -182,7 +182,10 @@ pub(super) fn actuate(what: &str, on: impl AsRef<std::path::Path>, error: &Actua
     let (exit, todo) = match error {
         ActuateError::Cgroup(error) => return Failure::cgroup(what, on, error),
         ActuateError::StateDir { .. } => (Exit::Usage, "name another folder with --state-dir"),
-        ActuateError::InProgress { .. } => (Exit::Failed, "wait for it, or end it: it puts everything back"),
+        ActuateError::InProgress { .. } => (
+            Exit::Failed,
+            "wait for it, or end it: it puts everything back; one that is stopped goes on with kill -CONT",
+        ),
         ActuateError::NoSafeWrite { .. } => (
             Exit::Unsupported,
             "give it CAP_SYS_PTRACE, and let its seccomp filter pass userfaultfd; or use Linux 6.16 or newer",

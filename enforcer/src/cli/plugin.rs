@@ -9,6 +9,8 @@ use std::{ffi::OsString, path::Path};
 const NAME: &str = "kubectl-enforcer";
 /// What people type.
 pub(super) const TYPED: &str = "kubectl enforcer";
+/// Options that kubectl has too, whose value is the next word.
+const WITH_VALUE: [&str; 2] = ["--kubeconfig", "--context"];
 /// What takes a pod or a container.
 const OF_A_POD: [&str; 3] = ["explain", "shrink", "resize"];
 
@@ -24,8 +26,7 @@ pub(super) fn as_command(args: Vec<OsString>) -> Vec<OsString> {
     let name = rest.next();
     let mut rest: Vec<_> = rest.collect();
     let namespace = take_namespace(&mut rest);
-    // kubectl takes options before the command as well as after it.
-    let command = rest.iter().position(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
+    let command = command(&rest);
     let Some(command) = command else { return name.into_iter().chain(rest).collect() };
     let of_a_pod = rest[command].to_str().is_some_and(|word| OF_A_POD.contains(&word));
     if of_a_pod {
@@ -49,6 +50,13 @@ pub(super) fn as_command(args: Vec<OsString>) -> Vec<OsString> {
     name.into_iter().chain([word]).chain(rest).collect()
 }
 
+/// Where the command is: kubectl takes options before it as well as after it.
+fn command(args: &[OsString]) -> Option<usize> {
+    let has_value = |at: usize| args[at].to_str().is_some_and(|arg| WITH_VALUE.contains(&arg));
+    let is_word = |at: usize| !args[at].as_encoded_bytes().starts_with(b"-");
+    (0..args.len()).find(|at| is_word(*at) && !(*at > 0 && has_value(*at - 1)))
+}
+
 /// `-n NAME`, `-nNAME`, `--namespace NAME` or `--namespace=NAME`; the last counts.
 fn take_namespace(args: &mut Vec<OsString>) -> Option<String> {
     let mut namespace = None;
@@ -62,7 +70,13 @@ fn take_namespace(args: &mut Vec<OsString>) -> Option<String> {
         }
         let joined = text.strip_prefix("--namespace=").or_else(|| text.strip_prefix("-n"));
         match (text, joined) {
-            ("-n" | "--namespace", _) => namespace = all.next().and_then(|name| name.into_string().ok()),
+            ("-n" | "--namespace", _) => match all.next().map(OsString::into_string) {
+                Some(Ok(name)) if !name.starts_with('-') => namespace = Some(name),
+                // It stays, and is refused with the rest.
+                Some(Ok(other)) => kept.extend([arg, other.into()]),
+                Some(Err(other)) => kept.extend([arg, other]),
+                None => kept.push(arg),
+            },
             (_, Some(name)) if !text.starts_with("--") || text.starts_with("--namespace=") => {
                 namespace = Some(name.to_owned());
             }
@@ -103,6 +117,12 @@ mod tests {
             ("k -n shop explain pod/web", "k explain --no-agent pod/shop/web"),
             ("k --namespace=shop shrink pod/web --to 1Gi", "k shrink --via=kube pod/shop/web --to 1Gi"),
             ("k shrink pod/web --to 1Gi --namespace shop", "k shrink --via=kube pod/shop/web --to 1Gi"),
+            (
+                "k --kubeconfig f --context c explain pod/a/b",
+                "k explain --kubeconfig f --context c --no-agent pod/a/b",
+            ),
+            ("k explain -n --json pod/web", "k explain --no-agent -n --json pod/web"),
+            ("k explain pod/a/b -n", "k explain --no-agent pod/a/b -n"),
             ("k resize -nshop pod/web --cpu 1", "k resize --via=kube pod/shop/web --cpu 1"),
             ("k resize --via cri pod/a/b --cpu 1", "k resize --via cri pod/a/b --cpu 1"),
             // A pod that has its namespace keeps it.

@@ -80,6 +80,9 @@ fn exit(runs: &[Recovered]) -> Exit {
 fn fields(run: &Recovered) -> Run {
     let (result, why, files) = match &run.result {
         RecoveredRun::Running => ("running", String::new(), Vec::new()),
+        RecoveredRun::Restorer { pid } => {
+            ("restorer", format!("pid {pid} has not put it back yet"), Vec::new())
+        }
         RecoveredRun::OtherBoot => ("other_boot", String::new(), Vec::new()),
         RecoveredRun::Gone => ("gone", String::new(), Vec::new()),
         RecoveredRun::Unreadable { why, .. } => ("unreadable", shown(why), Vec::new()),

@@ -74,6 +74,15 @@ impl ConfigErrors {
     pub fn more(&self) -> usize {
         self.more
     }
+
+    /// In one line: the first, how many there are, and what lists them.
+    pub fn in_short(&self) -> String {
+        let first = self.errors.first().map(ConfigError::place_and_why).unwrap_or_default();
+        match self.errors.len().saturating_add(self.more) {
+            0 | 1 => first,
+            count => format!("{count} errors, the first is {first} (enforcer config check lists them)"),
+        }
+    }
 }
 
 impl fmt::Display for ConfigErrors {

@@ -181,11 +181,16 @@ impl<'a> Judge<'a> {
     }
 
     fn push(&mut self, place: Place, key: String, why: String, todo: impl Into<String>) {
-        if self.wrong.len() < ERRORS_MAX {
+        if !self.is_one_too_many() {
             self.wrong.push(Wrong { place, key, why, todo: todo.into() });
-        } else {
-            self.more = self.more.saturating_add(1);
         }
+    }
+
+    /// Counts an error that is not told. Asked before what takes time to say: a file may have an error in each of its lines.
+    fn is_one_too_many(&mut self) -> bool {
+        let is_full = self.wrong.len() >= ERRORS_MAX;
+        self.more = self.more.saturating_add(usize::from(is_full));
+        is_full
     }
 
     /// What stands above the first header.
@@ -216,11 +221,15 @@ impl<'a> Judge<'a> {
     fn entry(&mut self, section: &'static Section, entry: Entry) {
         let at = Place::Text(entry.at);
         let path: Vec<_> = [section.name.to_owned()].into_iter().chain(entry.path).collect();
-        let Some(key) = keys::find(&path.join(".")).filter(|_| path.len() == 2) else {
+        let key = Some(&path).filter(|path| path.len() == 2).and_then(|path| keys::find(&path.join(".")));
+        let Some(key) = key else {
             self.unknown(at, &path);
             return;
         };
         if let Some(first @ Place::Text(_)) = self.set.get(key.path).copied() {
+            if self.is_one_too_many() {
+                return;
+            }
             let line = self.line_of(first);
             let why = format!("it is set twice; the first is in line {line}");
             self.push(at, key.path.into(), why, "leave one of them");
@@ -258,8 +267,11 @@ impl<'a> Judge<'a> {
         match self.opened.get(section.name) {
             Some((Opened::Dotted, _)) if how == Opened::Dotted => {}
             Some((_, first)) => {
-                let why =
-                    format!("the section is begun twice; the first is in line {}", self.line_of(*first));
+                let first = *first;
+                if self.is_one_too_many() {
+                    return;
+                }
+                let why = format!("the section is begun twice; the first is in line {}", self.line_of(first));
                 self.push(at, section.name.into(), why, "write all its keys in one place");
             }
             None => {
@@ -270,6 +282,9 @@ impl<'a> Judge<'a> {
 
     /// A section or key that there is not.
     fn unknown(&mut self, at: Place, path: &[String]) {
+        if self.is_one_too_many() {
+            return;
+        }
         let (why, todo) = unknown(path);
         self.push(at, shown(path.join(".")), why, todo);
     }

@@ -11,7 +11,8 @@ pub(super) fn unknown(path: &[String]) -> (String, String) {
     let name = path.join(".");
     let (section, rest) = path.split_first().map_or(("", path), |(first, rest)| (first.as_str(), rest));
     let known = SECTIONS.iter().find(|known| known.name == section);
-    let key = (2..=path.len()).find_map(|parts| keys::find(&path[..parts].join(".")));
+    // A section and a name: no key has more parts.
+    let key = path.get(..2).and_then(|parts| keys::find(&parts.join(".")));
     match (known, key, rest) {
         (Some(known), _, []) => {
             ("it is a section and has no value of its own".into(), format!("its keys are {}", own(known)))

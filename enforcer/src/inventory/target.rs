@@ -88,7 +88,9 @@ impl Target {
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         let form = |why| TargetError::Form { text: text.into(), why };
         let rest = text.strip_prefix(PREFIX).ok_or_else(|| form("it does not begin with pod/"))?;
-        let (namespace, rest) = rest.split_once('/').ok_or_else(|| form("the pod's name is missing"))?;
+        let (namespace, rest) = rest
+            .split_once('/')
+            .ok_or_else(|| form("it has one part where a namespace and a name belong"))?;
         let (name, container) = match rest.split_once(':') {
             Some((name, container)) => (name, Some(container)),
             None => (rest, None),
@@ -209,7 +211,7 @@ mod tests {
         for (text, says) in [
             ("", "begin with"),
             ("system.slice/x", "begin with"),
-            ("pod/a", "name is missing"),
+            ("pod/a", "a namespace and a name"),
             ("pod//a", "a namespace is"),
             ("pod/a/", "a pod's name is"),
             ("pod/a/b/c", "a pod's name is"),

@@ -147,7 +147,16 @@ impl Source {
         if has_account { Ok(Self::ServiceAccount) } else { home.map(file).ok_or(ConnectError::Nothing) }
     }
 
+    /// On a thread of its own: it reads files, also those that a kubeconfig names, and a disk or a pipe may hang.
     async fn config(&self) -> Result<Config, ConnectError> {
+        let (source, on) = (self.clone(), tokio::runtime::Handle::current());
+        let reading = tokio::task::spawn_blocking(move || on.block_on(source.read()));
+        reading.await.unwrap_or_else(|panicked| {
+            Err(ConnectError::Client { server: format!("{self:?}"), why: panicked.to_string() })
+        })
+    }
+
+    async fn read(&self) -> Result<Config, ConnectError> {
         match self {
             Self::ServiceAccount => {
                 Config::incluster().map_err(|error| ConnectError::ServiceAccount { why: chain(&error) })

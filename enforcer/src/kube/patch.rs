@@ -9,7 +9,7 @@ use super::{
     amounts::{Amounts, Kind, Resources},
     call::{CallError, Request, path},
     connect::Server,
-    read::pod_parts,
+    read::{another, pod_parts},
     reasons::Refusal,
     resources,
     state::{PodName, PodState, Qos, Role, Source},
@@ -226,7 +226,14 @@ pub async fn send(server: &Server, patch: &ResizePatch, dry_run: bool) -> Outcom
         body: Some((STRATEGIC, patch.body.to_string().into_bytes())),
     };
     match server.ask::<Pod>(&request).await {
-        Ok(pod) => Outcome::Patched(Box::new(resources::pod(&pod))),
+        Ok(pod) => {
+            let pod = resources::pod(&pod);
+            if pod.name == patch.pod {
+                Outcome::Patched(Box::new(pod))
+            } else {
+                outcome(another(server, request.call, &format!("{}/{}", pod.name.namespace, pod.name.name)))
+            }
+        }
         Err(error) => outcome(error),
     }
 }

@@ -57,14 +57,30 @@ pub(super) fn pod_parts(name: &PodName) -> [&str; 6] {
 
 /// One pod.
 pub async fn pod(server: &Server, name: &PodName) -> Result<PodState, CallError> {
-    let found: Pod = server.ask(&get("get pod", path(&pod_parts(name), &[]))).await?;
-    Ok(resources::pod(&found))
+    let call = "get pod";
+    let found: Pod = server.ask(&get(call, path(&pod_parts(name), &[]))).await?;
+    let found = resources::pod(&found);
+    if found.name != *name {
+        return Err(another(server, call, &format!("{}/{}", found.name.namespace, found.name.name)));
+    }
+    Ok(found)
 }
 
 /// One node.
 pub async fn node(server: &Server, name: &str) -> Result<NodeState, CallError> {
-    let found: Node = server.ask(&get("get node", path(&["api", "v1", "nodes", name], &[]))).await?;
-    Ok(resources::node(&found))
+    let call = "get node";
+    let found: Node = server.ask(&get(call, path(&["api", "v1", "nodes", name], &[]))).await?;
+    let found = resources::node(&found);
+    if found.name != name {
+        return Err(another(server, call, &found.name));
+    }
+    Ok(found)
+}
+
+/// The answer is of something that was not asked for; `{}` is of nothing.
+pub(super) fn another(server: &Server, call: &'static str, found: &str) -> CallError {
+    let why = format!("it is of {found:?}, which was not asked for");
+    CallError::Garbage { server: server.address().into(), call, why }
 }
 
 /// The pods of one node.

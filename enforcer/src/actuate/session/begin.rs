@@ -14,7 +14,7 @@ use crate::{
         overlap::overlap,
         pending::usable,
         record::Header,
-        recover::recover_overlapping,
+        recover::{at_it, recover_overlapping},
         restorer::{Restorer, Spawn},
         shared::Shared,
         state_dir::{JOURNAL_COUNT_MAX, JournalFile, boot_id},
@@ -147,11 +147,12 @@ fn claim(
     }
     // Nothing is settled before it is sure that nobody is in the way.
     for path in &paths {
-        if let Some(JournalFile { bytes, lock: None, .. }) = JournalFile::read(path.clone())?
+        if let Some(JournalFile { bytes, lock: None, path: journal, .. }) = JournalFile::read(path.clone())?
             && let Ok((header, _)) = Header::decode(&bytes)
             && in_the_way(&header)
         {
-            return Err(ActuateError::InProgress { pid: Some(header.pid), path: header.path });
+            let pid = at_it(header.pid, &journal);
+            return Err(ActuateError::InProgress { pid: Some(pid), path: header.path });
         }
     }
     for path in paths {

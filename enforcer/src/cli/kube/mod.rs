@@ -58,10 +58,13 @@ impl Access {
     }
 }
 
-/// A loop for one command.
-fn runtime(what: &str, on: &str) -> Result<tokio::runtime::Runtime, Failure> {
+/// Runs it to its end. A file or a plugin of the configuration that hangs is not waited for after that.
+fn wait_for<T>(what: &str, on: &str, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.map_err(|error| Failure::new(Exit::Failed, what, on, &error, ""))
+    let runtime = built.map_err(|error| Failure::new(Exit::Failed, what, on, &error, ""))?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    done
 }
 
 fn no_client(what: &str, on: &str, error: &ConnectError) -> Failure {

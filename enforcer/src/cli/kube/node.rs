@@ -1,6 +1,6 @@
 //! `enforcer status --node`: a node as the scheduler counts it.
 
-use super::{Access, no_answer, runtime};
+use super::{Access, no_answer, wait_for};
 use crate::{
     cgroup::{printable, shown},
     cli::{
@@ -49,7 +49,7 @@ fn is_none_left_out(count: &u64) -> bool {
 /// Asks the API server for the node and its pods.
 pub(in crate::cli) fn of_node(access: &Access, name: &str, as_json: bool) -> Result<Exit, Failure> {
     let name = if name.is_empty() { own_name()? } else { name.to_owned() };
-    let (node, listed) = runtime(WHAT, &name)?.block_on(async {
+    let (node, listed) = wait_for(WHAT, &name, async {
         let server = access.connect(WHAT, &name).await?;
         let failed = |error| no_answer(WHAT, &name, &error);
         let node = read::node(&server, &name).await.map_err(failed)?;

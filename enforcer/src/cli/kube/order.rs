@@ -1,6 +1,6 @@
 //! `--via kube`: has the kubelet do it, by a patch of `pods/resize`, and follows it.
 
-use super::{Following, changes, follow, no_answer, no_patch, runtime};
+use super::{Following, changes, follow, no_answer, no_patch, wait_for};
 use crate::{
     cgroup::{printable, shown},
     cli::{Exit, Failure, json, print},
@@ -63,7 +63,7 @@ pub(in crate::cli) fn carry_out(order: &Order<'_>) -> Result<Exit, Failure> {
         .map_err(|error| usage(&error, "with --via kube a target is pod/NAMESPACE/NAME[:CONTAINER]"))?;
     let limits = limits(&order.ask).map_err(|why| usage(&why, "leave it out, or use --via cri"))?;
     let name = PodName { namespace: target.namespace.clone(), name: target.name.clone() };
-    runtime(order.what, order.target)?.block_on(async {
+    wait_for(order.what, order.target, async {
         let server = order.following.access.connect(order.what, order.target).await?;
         let began = std::time::Instant::now();
         let failed = |error| no_answer(order.what, order.target, &error);

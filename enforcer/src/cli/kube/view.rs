@@ -1,6 +1,6 @@
 //! `enforcer explain`: what the API server says of a pod, and why its resize is stuck.
 
-use super::{Access, changes, follow::why, no_answer, runtime};
+use super::{Access, changes, follow::why, no_answer, wait_for};
 use crate::{
     admin::model::Explanation,
     cgroup::printable,
@@ -60,7 +60,7 @@ pub(in crate::cli) fn view_of(
 ) -> Result<View, Failure> {
     let on = target.to_string();
     let name = PodName { namespace: target.namespace.clone(), name: target.name.clone() };
-    runtime(what, &on)?.block_on(async {
+    wait_for(what, &on, async {
         let server = access.connect(what, &on).await?;
         let pod = read::pod(&server, &name).await.map_err(|error| no_answer(what, &on, &error))?;
         // What only helps is done without where it may not be read.

@@ -355,4 +355,19 @@ fn only_so_many_errors_are_kept_and_the_others_counted() {
     let errors = Config::parse("f", &text, &[]).expect_err("has errors");
     assert_eq!((errors.errors().len(), errors.more()), (ERRORS_MAX, 5));
     assert!(errors.to_string().ends_with("\nand 5 more"));
+    assert_eq!(
+        errors.in_short(),
+        format!(
+            "{} errors, the first is f:1:1: a: there is no such section (enforcer config check lists them)",
+            ERRORS_MAX + 5
+        )
+    );
+    // As many as fit into a file, of each kind, and parts of a name without end: none of it takes minutes.
+    for line in ["k = 1\n", "[gate]\n", "agent.paused = 1\n", "policy.floor = \"1Gi\"\n"] {
+        let text = line.repeat((1 << 20) / line.len());
+        let errors = Config::parse("f", &text, &[]).expect_err("has errors");
+        assert_eq!(errors.errors().len(), ERRORS_MAX, "{line}");
+    }
+    let deep = format!("[{}]\n", ["a"; 400_000].join("."));
+    assert_eq!(Config::parse("f", &deep, &[]).expect_err("no section").errors().len(), 1);
 }

@@ -4,7 +4,7 @@ use super::server::{LONG, connect, pod, quick};
 use crate::kube::{
     amounts::Amounts,
     call::{ANSWER_BYTES_MAX, CallError, Request, path},
-    connect::Deadlines,
+    connect::{Deadlines, Source},
     fixture::mib,
     patch::{self, Outcome, Want},
     read, resources,
@@ -13,7 +13,7 @@ use crate::kube::{
 use enforcer_test_api::{Asked, Reply, Server, status};
 use http::Method;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{os::unix::fs::OpenOptionsExt as _, time::Duration};
 
 fn name() -> PodName {
     PodName { namespace: "shop".into(), name: "web-1".into() }
@@ -68,6 +68,15 @@ async fn who_is_not_there_is_named() {
     };
     assert!(error.to_string().starts_with(&api.address()), "{error}");
     assert!(error.advice().contains("can be reached"), "{error:?}");
+}
+
+#[tokio::test]
+async fn another_pod_than_asked_for_is_no_answer() {
+    for answer in [json!({}), pod("web-2", "7")] {
+        let error = get(move |_| Reply::Json(answer.clone()), quick()).await.expect_err("another pod");
+        assert!(matches!(error, CallError::Garbage { .. }), "{error:?}");
+        assert!(error.to_string().contains("which was not asked for"), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -234,4 +243,21 @@ async fn a_request_that_is_none_is_not_sent() {
     let error = server.ask::<Value>(&request).await.expect_err("no target");
     assert!(matches!(error, CallError::Unreachable { .. }), "{error:?}");
     assert_eq!(api.asked().len(), 0);
+}
+
+/// A named pipe stands for a disk that hangs.
+#[tokio::test]
+async fn a_kubeconfig_that_hangs_keeps_only_its_reader_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("config");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let source = Source::Kubeconfig { path: pipe.clone(), context: None };
+    let connecting = crate::kube::connect::Server::connect(source, quick());
+    let passed = tokio::time::timeout(Duration::from_millis(50), connecting).await;
+    assert!(passed.is_err(), "the loop goes on");
+    // Its reader goes on too: the runtime waits for it at its end.
+    let mut options = std::fs::OpenOptions::new();
+    while options.write(true).custom_flags(libc::O_NONBLOCK).open(&pipe).is_err() {
+        tokio::task::yield_now().await;
+    }
 }

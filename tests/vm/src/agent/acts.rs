@@ -7,6 +7,7 @@ use enforcer::admin::model::ContainerView;
 use enforcer_gate::{Bytes, Limit};
 use enforcer_vm_tests::agent_rig::{AT_ONCE, Agent, says, text};
 use nix::sys::signal::Signal;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 pub(super) const LABEL: (&str, &str) = ("enforcer.dev/policy", "auto-shrink");
@@ -121,6 +122,9 @@ pub(super) fn pause() {
         assert!(view.last_verdict.contains("taken back"), "{view:#?}");
         let (_, metrics) = agent.page("/metrics");
         assert!(metrics.contains("enforcer_paused 1"), "{metrics}");
+        // The configuration never paused it, so it does not resume it.
+        assert_eq!(agent.ask(&["reload"]).0, Some(0));
+        assert!(agent.status().await.paused);
         assert_eq!(agent.ask(&["resume"]).0, Some(0));
         braked(&agent).await;
         agent.end();
@@ -162,14 +166,21 @@ pub(super) fn reload() {
         let (code, out, err) = agent.ask(&["reload"]);
         assert_eq!(code, Some(64), "{out}{err}");
         assert!(err.contains("policy.default") && err.contains("nonsense"), "{err}");
+        agent.heard("that nothing changed", |said| text(said).contains("3 errors, the first is "));
         assert_eq!(agent.seen("app", "read", |view| view.limit.is_some()).await.policy, "observe");
         std::fs::write(file.path(), "[policy]\ndefault = \"auto-shrink\"\n[agent]\npaused = true\n")
             .expect("write it");
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o666)).expect("open it");
         agent.signal(Signal::SIGHUP);
+        agent.heard("who can change it", |said| text(said).contains("warning: everybody can change"));
         agent.heard("the reload", |said| text(said).contains("the configuration was read anew"));
         let view = agent.seen("app", "to be shrunk", |view| view.policy == "auto-shrink").await;
         assert!(agent.status().await.paused);
         assert_eq!(view.limit, Some(Limit::Bytes(Bytes::from_mib(128))));
+        // Resumed by hand, and paused again by what the configuration still says.
+        assert_eq!(agent.ask(&["resume"]).0, Some(0));
+        assert_eq!(agent.ask(&["reload"]).0, Some(0));
+        assert!(agent.status().await.paused);
         std::fs::write(file.path(), "[policy]\ndefault = \"auto-shrink\"\n[cri]\nevents = false\n")
             .expect("write it");
         let (code, out, err) = agent.ask(&["reload"]);

@@ -21,6 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
         full("shrink::what_a_killed_run_left_is_said_by_who_only_looks", looked_at),
         full("shrink::a_raise_after_the_crash_is_never_undone", raised_after),
         full("shrink::a_killed_restorer_takes_everything_back_at_once", restorer_killed),
+        full("shrink::killed_beside_a_stopped_restorer_it_is_said_who_has_it", beside_stopped_restorer),
         full("shrink::a_stopped_run_is_undone_while_it_is_stopped", stopped),
         full("shrink::stopped_at_its_end_it_says_what_is_in_force", stopped_at_its_end),
         smoke("shrink::a_stopped_run_kills_nobody_that_grows", stopped_beside_growth),
@@ -147,6 +148,29 @@ fn restorer_killed() {
         assert!(workload.alive(), "{state}");
         rig.assert_settled();
     }
+}
+
+/// Nobody can put back what is in force then, and no other may take it from who is about to.
+fn beside_stopped_restorer() {
+    let (state, spans) = STATES[3];
+    let rig = Rig::new("stopped-restorer");
+    let (mut running, mut workload) = in_state(&rig, state, spans);
+    let pid = running.restorer();
+    let restorer = Other::new(pid);
+    restorer.signal(Signal::SIGSTOP);
+    running.kill();
+    let (code, runs) = rig.recover();
+    assert_eq!((code, &runs[0]["result"]), (Some(1), &Value::from("restorer")), "{runs}");
+    assert!(runs[0]["why"].as_str().is_some_and(|why| why.contains(&pid.to_string())), "{runs}");
+    assert_eq!(rig.limits().0, TO_BYTES.to_string());
+    let ended = rig.shrink(TO, QUICK, &[]);
+    assert_eq!(ended.code, Some(1), "{}", ended.text);
+    assert!(ended.text.contains(&format!("already in progress by pid {pid}")), "{}", ended.text);
+    restorer.signal(Signal::SIGCONT);
+    restorer.wait();
+    rig.assert_as_found();
+    assert!(workload.alive());
+    rig.assert_settled();
 }
 
 /// A state that is over soon: what is killed there may be on its way to the next.
