@@ -119,7 +119,7 @@ fn shell() -> Vec<String> {
     let size = run::terminal_size()
         .map_or_else(String::new, |(rows, columns)| format!("stty rows {rows} cols {columns}; "));
     let terminal = std::env::var("TERM").unwrap_or_else(|_| "linux".into());
-    let script = format!("{size}exec env 'TERM={}' PS1='guest:\\w# ' sh", terminal.replace('\'', ""));
+    let script = format!("{size}exec env 'TERM={}' PS1='guest# ' sh", terminal.replace('\'', ""));
     ["/bin/busybox", "setsid", "-c", "/bin/sh", "-c", &script].map(str::to_owned).to_vec()
 }
 

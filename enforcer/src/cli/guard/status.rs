@@ -134,6 +134,9 @@ fn render(report: &Report) -> String {
         };
         // Writing to a String can't fail, here and below.
         let _ = writeln!(text, "guard of process {} (program {}): {state}", guard.pid, guard.program_id);
+        if guard.guarded.is_empty() {
+            text.push_str("  covers nothing\n");
+        }
         for cover in &guard.guarded {
             let below = if cover.below { "all below " } else { "" };
             let (files, margin) = (cover.files.join(", "), cover.margin);

@@ -58,7 +58,6 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io)?;
     let screen = Rc::new(RefCell::new(output::screen(as_json).map_err(io)?));
-    output::loading(as_json);
     for warning in &loaded.warnings {
         output::aside(&format!("warning: {warning}\n"));
     }
