@@ -169,6 +169,9 @@ fn settle_file(
 /// Which process has a run's journal: the one that began it, as long as it lives, else its restorer. Of those that can't be
 /// seen, in another pid namespace, the journal's word counts.
 pub(super) fn at_it(began: u32, journal: &Path) -> u32 {
+    if began == std::process::id() {
+        return began;
+    }
     let found = who_has_open(journal);
     if found.contains(&began) { began } else { found.first().copied().unwrap_or(began) }
 }
