@@ -82,7 +82,11 @@ fn explain_tells_why() {
         answer.err
     );
     let answer = enforcer(&socket, &["explain", "pod/shop"]);
-    assert!(answer.code == 64 && answer.err.contains("where a namespace and a name belong"), "{}", answer.err);
+    assert!(
+        answer.code == 64 && answer.err.contains("where a namespace and a name belong"),
+        "{}",
+        answer.err
+    );
 }
 
 #[test]
