@@ -48,7 +48,8 @@ fn drops() {
 }
 
 fn adversary() {
-    // Refusing everything must fail here, and so must one kill, and a run that is too short for the stale check to fail in. The full share of accepted shrinks is the full
-    // run's to show: on a busy host the guest misses deadlines, and the gate then refuses, rightly.
+    // Refusing everything must fail here, and so must one kill, and a run that is too short for the stale check to fail
+    // in. The full share of accepted shrinks is the full run's to show: on a busy host the guest misses deadlines, and the
+    // gate then refuses, rightly.
     bench(&["adversary", "--shrinks", "48", "--seconds", "150", "--judge", "--accept", "0.5"]);
 }
