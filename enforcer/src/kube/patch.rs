@@ -9,7 +9,7 @@ use super::{
     amounts::{Amounts, Kind, Resources},
     call::{CallError, Request, path},
     connect::Server,
-    read::{another, pod_parts},
+    read::{ask_for, pod_parts},
     reasons::Refusal,
     resources,
     state::{PodName, PodState, Qos, Role, Source},
@@ -17,7 +17,6 @@ use super::{
 use crate::cgroup::shown;
 use enforcer_gate::PAGE_SIZE;
 use http::Method;
-use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -225,15 +224,8 @@ pub async fn send(server: &Server, patch: &ResizePatch, dry_run: bool) -> Outcom
         target: path(&parts, &query),
         body: Some((STRATEGIC, patch.body.to_string().into_bytes())),
     };
-    match server.ask::<Pod>(&request).await {
-        Ok(pod) => {
-            let pod = resources::pod(&pod);
-            if pod.name == patch.pod {
-                Outcome::Patched(Box::new(pod))
-            } else {
-                outcome(another(server, request.call, &format!("{}/{}", pod.name.namespace, pod.name.name)))
-            }
-        }
+    match ask_for(server, &request, &patch.pod).await {
+        Ok(pod) => Outcome::Patched(Box::new(pod)),
         Err(error) => outcome(error),
     }
 }

@@ -57,11 +57,19 @@ pub(super) fn pod_parts(name: &PodName) -> [&str; 6] {
 
 /// One pod.
 pub async fn pod(server: &Server, name: &PodName) -> Result<PodState, CallError> {
-    let call = "get pod";
-    let found: Pod = server.ask(&get(call, path(&pod_parts(name), &[]))).await?;
-    let found = resources::pod(&found);
+    ask_for(server, &get("get pod", path(&pod_parts(name), &[])), name).await
+}
+
+/// Sends a request whose answer is this pod.
+pub(super) async fn ask_for(
+    server: &Server,
+    request: &Request,
+    name: &PodName,
+) -> Result<PodState, CallError> {
+    let found = resources::pod(&server.ask::<Pod>(request).await?);
     if found.name != *name {
-        return Err(another(server, call, &format!("{}/{}", found.name.namespace, found.name.name)));
+        let PodName { namespace, name } = &found.name;
+        return Err(another(server, request.call, &format!("{namespace}/{name}")));
     }
     Ok(found)
 }
@@ -78,7 +86,7 @@ pub async fn node(server: &Server, name: &str) -> Result<NodeState, CallError> {
 }
 
 /// The answer is of something that was not asked for; `{}` is of nothing.
-pub(super) fn another(server: &Server, call: &'static str, found: &str) -> CallError {
+fn another(server: &Server, call: &'static str, found: &str) -> CallError {
     let why = format!("it is of {found:?}, which was not asked for");
     CallError::Garbage { server: server.address().into(), call, why }
 }
