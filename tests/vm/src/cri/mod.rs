@@ -110,6 +110,15 @@ fn ps() {
                 (&slice.as_str().into(), Some(inode(&slice)))
             );
         }
+        // A container with the node's processes has a cgroup namespace of its own, where nobody else has a path.
+        let words = ["--cgroup", "/bin/enforcer", "ps", "--json", "--deadline=60s"];
+        let answer = output("unshare", words);
+        let elsewhere: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
+        for name in ["of-runc", "of-crun"] {
+            for figure in ["cgroup", "process_cgroup", "limit_in_force"] {
+                assert_eq!(about(&elsewhere, name)[figure], about(&report, name)[figure], "{elsewhere}");
+            }
+        }
         // What somebody else writes is in force, whatever the runtime has.
         let cgroup =
             Path::new(MOUNT).join(about(&report, "of-crun")["process_cgroup"].as_str().expect("one"));
