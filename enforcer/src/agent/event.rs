@@ -14,6 +14,7 @@ use super::{
 use crate::{
     admin::Question,
     clock::nanos,
+    config::Changes,
     guard::GuardError,
     probe::{self, Probe, ProbeError},
     shrink::BusRequest,
@@ -56,7 +57,7 @@ pub(super) enum Event {
     Due,
     /// A second has passed.
     Beat,
-    /// SIGHUP.
+    /// SIGHUP, or the configuration's file is another one.
     Reload,
     /// SIGTERM or SIGINT.
     Stop,
@@ -83,6 +84,7 @@ impl Agent {
             scrapes,
             beat,
             signals,
+            changes,
             ..
         } = self;
         tokio::select! {
@@ -105,6 +107,7 @@ impl Agent {
             told = kubernetes.next() => Event::Kubernetes(told),
             () = due(due_ns) => Event::Due,
             _ = signals.hangup.recv() => Event::Reload,
+            () = changed(changes.as_mut()) => Event::Reload,
         }
     }
 }
@@ -126,6 +129,13 @@ async fn guard(guards: Option<&mut Guards>) -> Result<Told, GuardError> {
 async fn recorded(recorder: Option<&mut Recorder>) -> Option<recorder::Told> {
     match recorder {
         Some(recorder) => recorder.next().await,
+        None => pending().await,
+    }
+}
+
+async fn changed(changes: Option<&mut Changes>) {
+    match changes {
+        Some(changes) => changes.next().await,
         None => pending().await,
     }
 }

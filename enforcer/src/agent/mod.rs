@@ -43,7 +43,7 @@ pub use start::StartError;
 use crate::{
     admin::{Counts, Question, model::Happening},
     cgroup::Mount,
-    config::Config,
+    config::{Changes, Config, Version},
     health::Health,
     metrics::Metrics,
     probe::Probe,
@@ -124,6 +124,8 @@ pub struct Agent {
     beats: u64,
     state: State,
     signals: Signals,
+    /// Tells when the configuration's file is another one; nothing where that is not to be told, or can't be.
+    changes: Option<Changes>,
     servers: Servers,
     /// What the admin socket's side counts.
     asked: Arc<Counts>,
@@ -134,6 +136,8 @@ pub struct Agent {
 pub struct Source {
     /// The file, where one is named.
     pub file: Option<PathBuf>,
+    /// Which one was read; nothing where none was.
+    pub version: Option<Version>,
     /// `KEY=VALUE` of the command line, which are over it.
     pub overrides: Vec<String>,
 }

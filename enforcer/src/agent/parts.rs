@@ -7,7 +7,9 @@ use super::{
 };
 use crate::{
     admin::model::{HappeningKind, PartState},
+    cgroup::shown,
     chain::chain,
+    config::{self, Changes},
     guard::GuardMode,
     health::PartName,
     oom::{Follower, Labeller, NEEDS},
@@ -15,7 +17,7 @@ use crate::{
     shrink::WATCHES,
     store::{Bounds, Keeper},
 };
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// Beats from a failure to the next try.
 const TRY_AGAIN: u64 = 30;
@@ -36,6 +38,22 @@ impl Agent {
         if let Err(error) = std::fs::write("/proc/self/oom_score_adj", adj.to_string()) {
             let text = format!("oom_score_adj is not {adj}: {error}");
             self.happened("", HappeningKind::Agent, &text);
+        }
+    }
+
+    /// Has the agent see by itself that its configuration's file is another one, where that is asked for.
+    pub(super) fn watch_config(&mut self) {
+        if !self.config.agent.watch_config {
+            return;
+        }
+        let file = self.source.file.as_deref().unwrap_or(Path::new(config::FILE_DEFAULT));
+        match Changes::watch(file, self.source.version) {
+            Ok(changes) => self.changes = Some(changes),
+            Err(error) => {
+                let file = shown(file);
+                let text = format!("changes of {file} are not seen: {error}; enforcer reload reads it anew");
+                self.happened("", HappeningKind::Agent, &text);
+            }
         }
     }
 

@@ -179,11 +179,13 @@ impl Agent {
             beat,
             beats: 0,
             signals,
+            changes: None,
             servers,
             asked,
             state,
             config,
         };
+        agent.watch_config();
         agent.protect();
         agent.load();
         if let Some(opened) = opened {

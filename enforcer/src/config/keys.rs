@@ -80,7 +80,7 @@ pub(super) static SECTIONS: [Section; 10] = [
     },
 ];
 
-static AGENT: [Key; 6] = [
+static AGENT: [Key; 7] = [
     fixed(
         "agent.state_dir",
         Slot::Path(|c| &mut c.agent.state_dir, PATH_BYTES_MAX),
@@ -90,6 +90,12 @@ static AGENT: [Key; 6] = [
         "agent.admin_socket",
         Slot::Path(|c| &mut c.agent.admin_socket, SOCKET_BYTES_MAX),
         "where the agent listens for the other commands of this node; only root can open it",
+    ),
+    fixed(
+        "agent.watch_config",
+        Slot::Switch(|c| &mut c.agent.watch_config),
+        "true reads the configuration anew by itself once its file is another one, as a changed ConfigMap is; else \
+         enforcer reload and SIGHUP do",
     ),
     live(
         "agent.paused",

@@ -1,8 +1,9 @@
 //! The configuration of the agent (`enforcer run`): one TOML file, and `--set KEY=VALUE` over it.
 //!
 //! `keys` is the one table of what there is. `document` reads text, `judge` makes a [`Config`] or every error of it;
-//! only `file` does I/O. docs/configuration.md is made from the table.
+//! only `file` and `changes` do I/O. docs/configuration.md is made from the table.
 
+mod changes;
 mod contradictions;
 mod document;
 #[cfg(test)]
@@ -22,7 +23,9 @@ mod tests;
 mod unknown;
 mod value;
 
+pub use changes::Changes;
 pub use error::{ConfigError, ConfigErrors};
+pub use file::Version;
 pub use model::{Agent, Config, Cri, Drift, Gate, Guard, Http, Kubernetes, Oom, Overhead};
 pub use print::default_file;
 
@@ -42,6 +45,8 @@ pub const FILE_DEFAULT: &str = "/etc/enforcer/enforcer.toml";
 pub struct Loaded {
     /// The file; `None` where there is none, and nothing was named.
     pub file: Option<PathBuf>,
+    /// Which one it was, to see when it is another.
+    pub version: Option<Version>,
     /// What a person should look at all the same; fit to print.
     pub warnings: Vec<String>,
 }
@@ -68,10 +73,11 @@ impl Config {
 fn load(path: &Path, is_named: bool, overrides: &[String]) -> Result<(Config, Loaded), ConfigErrors> {
     let name = shown(path);
     let mut judge = Judge::new(&name);
-    let mut loaded = Loaded { file: Some(path.into()), warnings: Vec::new() };
+    let mut loaded = Loaded { file: Some(path.into()), version: None, warnings: Vec::new() };
     let read = file::read(path);
     match &read {
-        Ok(file::Read { bytes, open_to }) => {
+        Ok(file::Read { bytes, open_to, version }) => {
+            loaded.version = Some(*version);
             let warning = |who| format!("{who} can change {name}: make it root's own, and chmod go-w it");
             loaded.warnings.extend(open_to.map(warning));
             match text(bytes) {

@@ -66,6 +66,8 @@ pub struct Agent {
     pub state_dir: PathBuf,
     /// Where the admin socket is made.
     pub admin_socket: PathBuf,
+    /// Whether a changed file is read anew without being told.
+    pub watch_config: bool,
     /// Whether all actuation is stopped.
     pub paused: bool,
     /// How long a shutdown waits for shrinks in flight.
@@ -195,6 +197,7 @@ impl Default for Agent {
         Self {
             state_dir: STATE_DIR_DEFAULT.into(),
             admin_socket: SOCKET_DEFAULT.into(),
+            watch_config: false,
             paused: false,
             settle_timeout: Micros::from_secs(10),
             oom_score_adj: -999,

@@ -109,7 +109,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
 fn source(options: &Options, loaded: &Loaded) -> Source {
     // One that is named must be there at a reload too; the default one may come and go.
     let file = options.config.is_some().then(|| loaded.file.clone()).flatten();
-    Source { file, overrides: options.set.set.clone() }
+    Source { file, version: loaded.version, overrides: options.set.set.clone() }
 }
 
 /// Each change in flight, and each container while it is read, takes some.

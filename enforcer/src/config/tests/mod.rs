@@ -175,9 +175,10 @@ fn files_are_found_bounded_and_told_by_name() {
 }
 
 /// For each key a value that is not its default.
-pub(super) const OTHERS: [(&str, &str); 51] = [
+pub(super) const OTHERS: [(&str, &str); 52] = [
     ("agent.state_dir", "/a"),
     ("agent.admin_socket", "/b"),
+    ("agent.watch_config", "true"),
     ("agent.paused", "true"),
     ("agent.settle_timeout", "1m30s"),
     ("agent.oom_score_adj", "7"),

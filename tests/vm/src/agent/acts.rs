@@ -151,6 +151,32 @@ pub(super) fn end() {
     });
 }
 
+/// As the kubelet brings a changed `ConfigMap`: by a name that is moved into the folder.
+pub(super) fn watched() {
+    block_on(async {
+        let folder = tempfile::tempdir_in("/run").expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let put = |text: &str| {
+            std::fs::write(at("new"), text).expect("write it");
+            std::fs::rename(at("new"), at("enforcer.toml")).expect("move it");
+        };
+        put("[agent]\npaused = false\n");
+        let agent = Agent::start_with(&at("enforcer.toml"), &["agent.watch_config=true"]);
+        assert!(!agent.status().await.paused);
+        put("[agent]\npaused = true\n");
+        agent.heard("the reload", |said| text(said) == "the configuration was read anew");
+        assert!(agent.status().await.paused);
+        put("[agent]\npaused = perhaps\n");
+        agent
+            .heard("that nothing changed", |said| text(said).starts_with("the configuration is as it was: "));
+        assert!(agent.status().await.paused);
+        put("[agent]\npaused = false\n");
+        agent.heard("the reload", |said| text(said) == "the configuration was read anew");
+        assert!(!agent.status().await.paused);
+        agent.end();
+    });
+}
+
 pub(super) fn reload() {
     block_on(async {
         let mut containerd = Containerd::start().await;

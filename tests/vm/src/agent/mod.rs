@@ -36,6 +36,7 @@ pub(crate) fn cases() -> Vec<Case> {
         debian("agent::pause_takes_back_what_is_in_flight", acts::pause),
         debian("agent::told_to_end_it_takes_back_what_is_in_flight", acts::end),
         debian("agent::a_configuration_is_read_anew_or_refused_whole", acts::reload),
+        debian("agent::a_file_that_is_watched_is_read_anew_by_itself", acts::watched),
         debian("agent::killed_in_each_state_it_leaves_nothing", survives::killed),
         debian("agent::a_full_disk_keeps_limits_as_they_are", survives::full_disk),
         debian("agent::a_disk_that_is_full_at_the_start_or_later_keeps_nothing_else", disks::full),
