@@ -2,9 +2,10 @@
 
 use crate::cmd_test::{self, Counts, GuestTier};
 use crate::guest::Kit;
+use crate::image::Image;
 use crate::kubernetes::Version;
-use crate::{build, debian, kernels, lanes};
-use anyhow::Result;
+use crate::{build, cmd_image, debian, kernels, lanes};
+use anyhow::{Context, Result};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -31,6 +32,9 @@ pub(crate) struct Options {
 /// etcd, API server, kubelet, containerd, and the pods.
 const MEMORY_MIB: u32 = 5120;
 
+/// What a cluster is given.
+const MANIFEST: &str = "deploy/kubernetes/enforcer.yaml";
+
 /// What runs in the guest. The benchmarks are only built along, so that all dependencies have the features that they have
 /// for `cargo xtask test`, and are not built once more.
 const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::E2E_TESTS, build::BENCH];
@@ -50,10 +54,18 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
     let disk = version.disk()?;
     let kit = Kit::ready(&PROGRAMS)?;
     let kernel = kernels::find(&options.kernel)?.unpacked()?;
+    // What a cluster gets, but built as all else in the guest is.
+    let folder = tempfile::tempdir().context("make a folder")?;
+    let image = folder.path().join("image.tar");
+    let (program, name) = (kit.program(build::ENFORCER), cmd_image::NAME);
+    Image { program: &program, architecture: cmd_image::ARCHITECTURE, name }.write(&image)?;
+    let mut files = options.programs.as_deref().map(cmd_test::programs).transpose()?.unwrap_or_default();
+    files.push((image, "/opt/enforcer/image.tar".to_owned()));
+    files.push((build::root().join(MANIFEST), "/opt/enforcer/enforcer.yaml".to_owned()));
     let tier = GuestTier {
         runner: build::E2E_TESTS,
         debian: Some(debian::image()?),
-        files: options.programs.as_deref().map(cmd_test::programs).transpose()?.unwrap_or_default(),
+        files,
         disks: vec![disk],
         memory_mib: Some(MEMORY_MIB),
         ..GuestTier::bare(kernel, if options.full { FULL } else { SHORT })

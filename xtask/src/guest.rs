@@ -73,6 +73,11 @@ impl Kit {
         Ok(Self { folder: build::guest_programs(&with_init, profile)?, programs, busybox })
     }
 
+    /// Where one of its programs was built.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
     /// Boots once, passing lines of the job to `line`.
     pub(crate) fn boot(&self, kernel: &Unpacked, boot: Boot, line: impl FnMut(&str)) -> Result<Ended> {
         let init = self.folder.join(build::INIT);
@@ -87,7 +92,7 @@ impl Kit {
 
     fn guest<'a>(&self, kernel: &'a Unpacked, init: &'a Path, boot: Boot) -> Guest<'a> {
         let mut files = boot.files;
-        files.extend(self.programs.iter().map(|name| (self.folder.join(name), format!("/bin/{name}"))));
+        files.extend(self.programs.iter().map(|name| (self.program(name), format!("/bin/{name}"))));
         files.push((self.busybox.clone(), "/bin/busybox".into()));
         Guest {
             kernel,

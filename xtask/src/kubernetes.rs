@@ -2,8 +2,9 @@
 //! keys, on a disk image that is made once and kept in the cache. It starts none of them.
 
 use crate::apt::{Apt, Suites};
+use crate::go::go;
 use crate::{cache, long, run};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -204,18 +205,6 @@ fn etcd(programs: &Path) -> Result<()> {
         scratch.path(),
     )?;
     fs::rename(scratch.path().join("usr/bin/etcd"), to).context("the package etcd-server holds no etcd")
-}
-
-/// The Go command: the one on the path, else where its own archive goes.
-fn go() -> Result<PathBuf> {
-    for path in ["go", "/usr/local/go/bin/go"] {
-        if run::output(Command::new(path).arg("version")).is_ok() {
-            return Ok(path.into());
-        }
-    }
-    bail!(
-        "Go is missing, with which Kubernetes is built: 1.26 or newer, golang-go of a Debian that has it, say"
-    )
 }
 
 fn size(folder: &Path) -> Result<u64> {

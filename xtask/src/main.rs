@@ -8,11 +8,18 @@ mod cmd_ci;
 mod cmd_demo;
 mod cmd_e2e;
 mod cmd_ebpf;
+mod cmd_image;
+mod cmd_manifests;
 mod cmd_test;
 mod cmd_vm;
 mod cpio;
 mod debian;
+#[cfg(test)]
+mod deploy;
+mod go;
 mod guest;
+mod helm;
+mod image;
 mod kernels;
 mod kmod;
 mod kubernetes;
@@ -45,6 +52,10 @@ enum Task {
     Verifier(cmd_ebpf::VerifierOptions),
     /// Formatting, lints, licences, then every test.
     Ci(cmd_ci::Options),
+    /// Render the plain manifests of deploy/kubernetes from the chart.
+    Manifests(cmd_manifests::Options),
+    /// Build the agent's container image, as an archive that runtimes import.
+    Image(cmd_image::Options),
     /// Run a benchmark in a VM.
     Bench(cmd_bench::Options),
 }
@@ -57,6 +68,8 @@ fn main() -> ExitCode {
         Task::Vm(options) => cmd_vm::run(options),
         Task::BuildEbpf(options) => cmd_ebpf::build(&options),
         Task::Verifier(options) => cmd_ebpf::verifier(&options),
+        Task::Manifests(options) => cmd_manifests::run(&options),
+        Task::Image(options) => cmd_image::run(&options),
         Task::Ci(options) => cmd_ci::run(&options),
         Task::Bench(options) => cmd_bench::run(&options),
     };

@@ -25,7 +25,7 @@ fn agent() -> Agent {
     ])
 }
 
-async fn cared_for(name: &str) -> Pod {
+pub(crate) async fn cared_for(name: &str) -> Pod {
     let labels = json!({"labels": {"enforcer.dev/policy": "guard"}});
     let pod = Pod::run_with(name, vec![container("app", &limits(160, 200))], labels, json!({})).await;
     pod.is_led("app").await;
@@ -37,7 +37,7 @@ fn desired(object: &Value) -> &str {
     object["spec"]["containers"][0]["resources"]["limits"]["memory"].as_str().unwrap_or_default()
 }
 
-async fn events_of(pod: &Pod, reason: &str) -> Vec<String> {
+pub(crate) async fn events_of(pod: &Pod, reason: &str) -> Vec<String> {
     let began = Instant::now();
     loop {
         let found: Vec<_> =

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 /// The disk that xtask made (xtask/src/kubernetes.rs), and where it is seen.
 const DISK: &str = "/dev/vdd";
-const MOUNTED: &str = "/opt/kubernetes";
+pub(crate) const MOUNTED: &str = "/opt/kubernetes";
 /// The node's name and address: the keys on the disk are made for these.
 pub(crate) const NODE: &str = "guest";
-const ADDRESS: &str = "192.0.2.1";
+pub(crate) const ADDRESS: &str = "192.0.2.1";
 const RUN: &str = "/run/enforcer-kube";
 /// What the start of one part may take under emulation.
 const START: Duration = Duration::from_mins(12);

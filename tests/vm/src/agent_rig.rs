@@ -86,6 +86,18 @@ fn launch(folder: &Path, file: Option<&Path>, sets: &[&str]) -> (Child, Receiver
     (child, lines)
 }
 
+/// What a page of the node's agent says, with its status.
+pub fn page(path: &str) -> (u16, String) {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect("127.0.0.1:9464").expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("asks");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    (status, body.to_owned())
+}
+
 impl Agent {
     /// Starts it and waits until it runs.
     pub fn start(sets: &[&str]) -> Self {
@@ -237,14 +249,7 @@ impl Agent {
 
     /// What a page says, with its status.
     pub fn page(&self, path: &str) -> (u16, String) {
-        use std::io::{Read as _, Write as _};
-        let mut stream = std::net::TcpStream::connect("127.0.0.1:9464").expect("it listens");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("asks");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("answers");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-        (status, body.to_owned())
+        page(path)
     }
 
     /// Sends it a signal.
