@@ -4,7 +4,7 @@ use crate::cmd_test::{self, Counts, GuestTier};
 use crate::guest::Kit;
 use crate::image::Image;
 use crate::kubernetes::Version;
-use crate::{build, cmd_image, debian, kernels, lanes};
+use crate::{build, cmd_image, cmd_manifests, debian, kernels, lanes};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::PathBuf;
@@ -32,9 +32,6 @@ pub(crate) struct Options {
 /// etcd, API server, kubelet, containerd, and the pods.
 const MEMORY_MIB: u32 = 5120;
 
-/// What a cluster is given.
-const MANIFEST: &str = "deploy/kubernetes/enforcer.yaml";
-
 /// What runs in the guest. The benchmarks are only built along, so that all dependencies have the features that they have
 /// for `cargo xtask test`, and are not built once more.
 const PROGRAMS: [&str; 4] = [build::ENFORCER, build::WORKLOAD, build::E2E_TESTS, build::BENCH];
@@ -61,7 +58,10 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
     Image { program: &program, architecture: cmd_image::ARCHITECTURE, name }.write(&image)?;
     let mut files = options.programs.as_deref().map(cmd_test::programs).transpose()?.unwrap_or_default();
     files.push((image, "/opt/enforcer/image.tar".to_owned()));
-    files.push((build::root().join(MANIFEST), "/opt/enforcer/enforcer.yaml".to_owned()));
+    for manifest in [cmd_manifests::AGENT, cmd_manifests::TAKE_BACK] {
+        let name = manifest.rsplit('/').next().unwrap_or(manifest);
+        files.push((build::root().join(manifest), format!("/opt/enforcer/{name}")));
+    }
     let tier = GuestTier {
         runner: build::E2E_TESTS,
         debian: Some(debian::image()?),

@@ -101,12 +101,7 @@ impl Agent {
             Some(Err(error)) if !error.is_full() => return Err(error.into()),
             other => other,
         };
-        let stop = |kind| signal(kind).map_err(StartError::io("listen to signals"));
-        let signals = Signals {
-            interrupt: stop(SignalKind::interrupt())?,
-            terminate: stop(SignalKind::terminate())?,
-            hangup: stop(SignalKind::hangup())?,
-        };
+        let signals = Signals::listen()?;
         let http = match config.http.listen {
             Some(address) => {
                 let listener = std::net::TcpListener::bind(address);
@@ -192,6 +187,17 @@ impl Agent {
             agent.opened(opened);
         }
         Ok(agent)
+    }
+}
+
+impl Signals {
+    fn listen() -> Result<Self, StartError> {
+        let to = |kind| signal(kind).map_err(StartError::io("listen to signals"));
+        Ok(Self {
+            interrupt: to(SignalKind::interrupt())?,
+            terminate: to(SignalKind::terminate())?,
+            hangup: to(SignalKind::hangup())?,
+        })
     }
 }
 
