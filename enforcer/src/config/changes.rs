@@ -64,7 +64,7 @@ mod tests {
     use std::{fs, os::unix::fs::symlink, time::Duration};
     use tokio::time::timeout;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     async fn is_seen(changes: &mut Changes) {
         timeout(LONG, changes.next()).await.expect("is seen");

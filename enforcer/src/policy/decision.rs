@@ -89,7 +89,7 @@ mod tests {
         );
         assert_eq!(
             told(Decision::Wait { until: Instant::new(125_000_000), why: Why::Budget }),
-            "waits 2m: the node's changes for this hour are used up"
+            "waits 2m: the node's changes are spread over the hour; none is due yet"
         );
         assert_eq!(told(Decision::Blocked { why: Why::Guard }), "is left alone: its mode is guard");
     }

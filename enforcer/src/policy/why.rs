@@ -105,7 +105,7 @@ impl Why {
             Self::Raised => ("raised", "somebody else raised its limit"),
             Self::SmallGain => ("small_gain", "a lower limit would save too little"),
             Self::Learned => ("learned", "a limit that low was refused, taken back or killed within a week"),
-            Self::Budget => ("budget", "the node's changes for this hour are used up"),
+            Self::Budget => ("budget", "the node's changes are spread over the hour; none is due yet"),
             Self::Observe => ("observe", "its mode is observe"),
             Self::Guard => ("guard", "its mode is guard"),
             Self::Fault => ("fault", "what its pod's label or annotations say can't be used"),
