@@ -58,10 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<i32> {
     Image { program: &program, architecture: cmd_image::ARCHITECTURE, name }.write(&image)?;
     let mut files = options.programs.as_deref().map(cmd_test::programs).transpose()?.unwrap_or_default();
     files.push((image, "/opt/enforcer/image.tar".to_owned()));
-    for manifest in [cmd_manifests::AGENT, cmd_manifests::TAKE_BACK] {
-        let name = manifest.rsplit('/').next().unwrap_or(manifest);
-        files.push((build::root().join(manifest), format!("/opt/enforcer/{name}")));
-    }
+    files.push((build::root().join(cmd_manifests::AGENT), "/opt/enforcer/enforcer.yaml".to_owned()));
     let tier = GuestTier {
         runner: build::E2E_TESTS,
         debian: Some(debian::image()?),

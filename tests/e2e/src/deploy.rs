@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 /// What `cargo xtask e2e` puts into the guest.
 const IMAGE: &str = "/opt/enforcer/image.tar";
 const MANIFEST: &str = "/opt/enforcer/enforcer.yaml";
-const TAKE_BACK: &str = "/opt/enforcer/take-back.yaml";
 
 const SPACE: &str = "/api/v1/namespaces/enforcer";
 const NAME: &str = "enforcer-guest";
@@ -209,72 +208,6 @@ pub(crate) fn pauses() {
         configure(|text| text.replace("paused = true", "paused = false")).await;
         let took = until("resumed", |status| status["paused"] == false).await;
         told("resumed by the ConfigMap", &format!("after {:.1} s", took.as_secs_f64()));
-        ended().await;
-    });
-}
-
-/// A token of the agent's, as the kubelet asks for one: bound to this pod, or to none.
-async fn token(pod: Option<&Value>) -> String {
-    let bound = pod
-        .map(|pod| json!({"apiVersion": "v1", "kind": "Pod", "name": NAME, "uid": pod["metadata"]["uid"]}));
-    let request = json!({
-        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound},
-    });
-    let made = api::create(&format!("{SPACE}/serviceaccounts/enforcer/token"), &request).await;
-    made["status"]["token"].as_str().expect("a token").to_owned()
-}
-
-/// What the API server says to who has this token and lowers a limit, which is not carried out.
-fn patches(token: &str, pod: &str) -> Result<(), String> {
-    let change =
-        json!({"spec": {"containers": [{"name": "app", "resources": {"limits": {"memory": "120Mi"}}}]}});
-    let words = [
-        format!("--server=https://{ADDRESS}:6443"),
-        format!("--certificate-authority={MOUNTED}/pki/ca.crt"),
-        format!("--token={token}"),
-        "patch".into(),
-        format!("pod/{pod}"),
-        "--subresource=resize".into(),
-        "--dry-run=server".into(),
-        format!("--patch={change}"),
-    ];
-    let answer = output(&format!("{MOUNTED}/bin/kubectl"), words);
-    if answer.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&answer.stderr).into_owned()) }
-}
-
-/// The right to take a resize back is given apart, and for pods of the node only that the agent's own pod is on.
-pub(crate) fn own_node() {
-    block_on(async {
-        let _logs = LogsOnFailure;
-        installed().await;
-        let agent = start().await;
-        let bound = token(Some(&agent)).await;
-        let workload = cared_for("near").await;
-        let elsewhere = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "other"}});
-        api::create("/api/v1/nodes", &elsewhere).await;
-        let mut far = workload.now().await;
-        far["metadata"] = json!({"name": "far"});
-        far["spec"]["nodeName"] = "other".into();
-        far["status"] = Value::Null;
-        api::create("/api/v1/namespaces/default/pods", &far).await;
-        for pod in ["near", "far"] {
-            let refused = patches(&bound, pod).expect_err("it has no such right yet");
-            assert!(refused.contains("cannot patch resource \"pods/resize\""), "{refused}");
-        }
-        kubectl(&["apply", "-f", TAKE_BACK]);
-        let began = Instant::now();
-        // Roles and policies are taken up one after the other, when the API server hears of them.
-        let refused = loop {
-            match (patches(&bound, "near"), patches(&bound, "far")) {
-                (Ok(()), Err(why)) if !why.contains("cannot patch resource") => break why,
-                other => assert!(began.elapsed() < LONG, "{other:?}"),
-            }
-        };
-        told("a pod of another node", refused.trim());
-        assert!(refused.contains("the agent resizes pods of its own node only"), "{refused}");
-        let refused = patches(&token(None).await, "near").expect_err("nobody knows where that is");
-        assert!(refused.contains("the agent resizes pods of its own node only"), "{refused}");
-        workload.end().await;
         ended().await;
     });
 }

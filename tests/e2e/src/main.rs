@@ -30,7 +30,6 @@ fn main() {
         short("assist::a_shrink_that_can_not_be_is_refused_with_the_safe_minimum", assist::refused),
         short("assist::paused_in_its_watch_it_leaves_what_the_kubelet_took", assist::paused),
         short("deploy::as_a_pod_it_helps_the_kubelet_and_leaves_nothing", deploy::helps),
-        short("deploy::its_right_to_take_back_ends_at_its_node", deploy::own_node),
         short("deploy::its_config_map_pauses_it", deploy::pauses),
         full("agent::the_guard_keeps_what_grew_alive", agent::growth),
         full("agent::it_sees_a_pods_limit_that_was_left", agent::restart),
